@@ -1,0 +1,40 @@
+//! The `hearth` command: one file a verb, nothing else.
+
+mod errors;
+mod plan;
+mod platform;
+mod record;
+mod report;
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Puts a program's data objects into the right memory on machines with more than one kind
+#[derive(Parser)]
+#[command(name = "hearth", version, max_term_width = 110, subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Platform(platform::Args),
+    Record(record::Args),
+    Report(report::Args),
+    Plan(plan::Args),
+    Run(run::Args),
+}
+
+fn main() -> ExitCode {
+    errors::quiet_on_broken_pipe();
+    let result = match Cli::parse().verb {
+        Verb::Platform(args) => platform::run(args),
+        Verb::Record(args) => record::run(args),
+        Verb::Report(args) => report::run(args),
+        Verb::Plan(args) => plan::run(args),
+        Verb::Run(args) => run::run(args),
+    };
+    result.unwrap_or_else(|error| errors::bad_input(&error))
+}

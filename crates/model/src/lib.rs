@@ -1,0 +1,21 @@
+//! Hearth's vocabulary as types, with units in the types.
+//!
+//! Every other crate speaks these words; this one makes no OS calls and does no I/O.
+//!
+//! * [`units`] – bytes, nanoseconds, GB/s: parsed from and printed for people.
+//! * [`site`] – an allocation context: call-stack frames as (module, offset), with a source form.
+//! * [`tier`] – tiers, spaces and platforms; every figure carries its [`tier::Origin`].
+//! * [`observed`] – what a profile says, summed per site: what reports show and policies read.
+//! * [`plan`] – what was decided: site to tier, and why.
+
+pub mod observed;
+pub mod plan;
+pub mod site;
+pub mod tier;
+pub mod units;
+
+pub use observed::{Observed, Pattern, SiteUse};
+pub use plan::{Plan, PlannedSite, PlannedTier};
+pub use site::{Frame, Module, Site, SiteId, SourceLine};
+pub use tier::{Figure, Origin, Platform, Space, Tier, TierKind};
+pub use units::{Bytes, GbPerSec, Nanos};

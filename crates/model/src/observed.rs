@@ -1,0 +1,132 @@
+//! What a profile says, summed per site: the view that reports show and policies read.
+
+use crate::site::{Site, SiteId};
+use crate::tier::Platform;
+use crate::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// How a site's memory is walked over, as far as the samples tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Pattern {
+    /// No sample fell on it.
+    #[default]
+    Unknown,
+    /// Walked in order; `stride` in bytes (negative: downwards). Bound by bandwidth.
+    Stream {
+        /// Bytes from one access to the next.
+        stride: i64,
+    },
+    /// Single lines far apart. Bound by latency.
+    Random,
+    /// Both were seen.
+    Mixed,
+}
+
+/// One site's use of memory over a whole run, all processes and threads together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SiteUse {
+    /// The call stack.
+    pub site: Site,
+    /// Number of allocations.
+    pub objects: u64,
+    /// Largest single object.
+    pub largest: Bytes,
+    /// Most bytes alive at one moment.
+    pub peak: Bytes,
+    /// Sum of all allocations.
+    pub allocated: Bytes,
+    /// Most bytes resident at one reading of page residency; `None` if never read while an object was alive.
+    pub resident: Option<Bytes>,
+    /// First allocation, since the start of the run.
+    pub first_alloc: Nanos,
+    /// Last free, since the start of the run; the end of the run if objects were still alive.
+    pub last_free: Nanos,
+    /// Mean time from allocation to free (or end of run) of an object.
+    pub mean_lifetime: Nanos,
+    /// Sum over objects of lifetime: for bandwidth = misses x line / lifetime (paper 000, section VII).
+    pub total_lifetime: Nanos,
+    /// Estimated last-level-cache misses by loads over the run.
+    pub load_misses: f64,
+    /// Estimated last-level-cache misses by stores over the run.
+    pub store_misses: f64,
+    /// Access samples that fell on it.
+    pub samples: u64,
+    /// How it is walked over.
+    pub pattern: Pattern,
+}
+
+impl SiteUse {
+    /// Loads and stores together.
+    pub fn misses(&self) -> f64 {
+        self.load_misses + self.store_misses
+    }
+    /// Misses per byte of peak size: the density of paper 000, section IV.B.
+    pub fn misses_per_byte(&self) -> f64 {
+        if self.peak.0 == 0 { 0.0 } else { self.misses() / self.peak.0 as f64 }
+    }
+}
+
+/// One point of the run's timeline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimePoint {
+    /// Start of the interval, since the start of the run.
+    pub at: Nanos,
+    /// Live bytes per site at that moment (only sites with any).
+    pub live: Vec<(SiteId, Bytes)>,
+    /// Estimated misses per site within the interval that begins here (only sites with any).
+    pub misses: Vec<(SiteId, f64)>,
+}
+
+/// Something that was not recorded, said aloud.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Loss {
+    /// What: `ring-full`, `process-unobserved`, `stack-truncated`, `sampler-off`, `sampler-disarmed`, ...
+    pub kind: String,
+    /// How many events (or nanoseconds, where the kind says so).
+    pub count: u64,
+    /// One sentence for the user.
+    pub note: String,
+}
+
+/// A whole profile, summed up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observed {
+    /// The command as it was started.
+    pub command: Vec<String>,
+    /// When it started, as seconds since the Unix epoch.
+    pub started: u64,
+    /// How long it ran.
+    pub duration: Nanos,
+    /// How it ended: `exit 0`, `signal 9`, or `unfinished` if the recorder was killed.
+    pub outcome: String,
+    /// Smallest allocation recorded.
+    pub threshold: Bytes,
+    /// What made the access samples: `page-fault`, `none`, ...
+    pub sampler: String,
+    /// The sampler's known error, one sentence; empty without samples.
+    pub sampler_error: String,
+    /// Processes observed.
+    pub processes: u64,
+    /// The machine it ran on.
+    pub platform: Option<Platform>,
+    /// Sites, hottest first.
+    pub sites: Vec<SiteUse>,
+    /// Share (0 to 1) of access samples that hit no recorded object.
+    pub unattributed: f64,
+    /// The run in at most a few hundred intervals.
+    pub timeline: Vec<TimePoint>,
+    /// What was lost, empty if nothing.
+    pub losses: Vec<Loss>,
+}
+
+impl Observed {
+    /// Estimated misses of all sites.
+    pub fn total_misses(&self) -> f64 {
+        self.sites.iter().map(SiteUse::misses).sum()
+    }
+    /// Most recorded bytes alive at one moment of the timeline.
+    pub fn peak(&self) -> Bytes {
+        self.timeline.iter().map(|p| p.live.iter().map(|l| l.1).sum()).max().unwrap_or_default()
+    }
+}

@@ -1,0 +1,70 @@
+//! A plan: site to tier, and why. Kept as TOML that a person can read, edit and diff.
+
+use crate::site::{Frame, SiteId};
+use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Version of the plan file this build writes; it reads this and older ones.
+pub const PLAN_VERSION: u32 = 1;
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Version of the file format ([`PLAN_VERSION`]).
+    pub version: u32,
+    /// The policy that decided, by its registered name.
+    pub policy: String,
+    /// The command that was profiled.
+    pub command: Vec<String>,
+    /// Platform the plan was made for.
+    pub platform: String,
+    /// Smallest allocation that was recorded; smaller ones are left to the program's own allocator.
+    pub threshold: Bytes,
+    /// Tier for sites that are not listed; also the last fallback. Must be one of `tier`.
+    pub default_tier: String,
+    /// Tiers, fastest first: a full tier falls back to the next one down, then to the ones above.
+    #[serde(rename = "tier")]
+    pub tiers: Vec<PlannedTier>,
+    /// Sites, those of the fastest tier first, hottest first.
+    #[serde(rename = "site", default)]
+    pub sites: Vec<PlannedSite>,
+}
+
+/// A tier as the plan uses it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedTier {
+    /// Name, as in the platform.
+    pub name: String,
+    /// NUMA nodes to bind to; may be empty (then `dir`, or the tier shares whatever memory there is).
+    #[serde(default)]
+    pub nodes: Vec<u32>,
+    /// Directory of mapped files instead of nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Most bytes that may be resident in it; none: as much as there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Bytes>,
+}
+
+/// A site and the tier it goes to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedSite {
+    /// The site's id in the profiled binaries.
+    pub id: SiteId,
+    /// One line for people: [`crate::Site::label`].
+    pub label: String,
+    /// Name of the tier.
+    pub tier: String,
+    /// Why, in one sentence.
+    pub why: String,
+    /// Expected share of all misses, 0 to 1.
+    pub miss_share: f64,
+    /// Most bytes alive at one moment in the profile.
+    pub peak: Bytes,
+    /// Most bytes resident in the profile, if read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident: Option<Bytes>,
+    /// Call stack in binary and source form, innermost first.
+    pub frames: Vec<Frame>,
+}

@@ -1,0 +1,134 @@
+//! A site: the call stack that allocates.
+//!
+//! Its *binary form* is a list of (module, offset) frames, innermost first: the return addresses of the call
+//! stack relative to the module they lie in (paper 000, section VI, "binary object matching"), so that it
+//! survives address-space randomisation and needs no debug information. Its *source form* is what debug
+//! information says about those frames; it survives a rebuild.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// A site's stable name: the 64-bit hash of its whole binary form, the same in every run of the same binaries.
+/// Written as 16 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SiteId(pub u64);
+
+impl fmt::Display for SiteId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl FromStr for SiteId {
+    type Err = String;
+    fn from_str(s: &str) -> Result<SiteId, String> {
+        if s.len() != 16 {
+            return Err(format!("`{s}` is not a site id (16 hexadecimal digits)"));
+        }
+        u64::from_str_radix(s, 16).map(SiteId).map_err(|_| format!("`{s}` is not a site id (16 hexadecimal digits)"))
+    }
+}
+
+impl Serialize for SiteId {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+impl<'de> Deserialize<'de> for SiteId {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<SiteId, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// An executable or shared library as it was loaded.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Module {
+    /// Path it was loaded from, as the program saw it.
+    pub path: String,
+    /// GNU build id in hexadecimal; empty if the file has none (it is then matched by file name).
+    pub build_id: String,
+}
+
+impl Module {
+    /// The file name without its folder.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
+/// One level of a frame in source form; a frame has several when calls were inlined.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SourceLine {
+    /// Demangled function name; empty if unknown.
+    pub function: String,
+    /// Source file as the compiler recorded it; empty if unknown.
+    pub file: String,
+    /// Line, from 1; 0 if unknown.
+    pub line: u32,
+}
+
+impl fmt::Display for SourceLine {
+    /// `function (file.c:12)`, `function`, or `file.c:12`, with the file's folder left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.rsplit('/').next().unwrap_or("");
+        match (self.function.is_empty(), file.is_empty()) {
+            (false, false) => write!(f, "{} ({file}:{})", self.function, self.line),
+            (false, true) => write!(f, "{}", self.function),
+            (true, false) => write!(f, "{file}:{}", self.line),
+            (true, true) => write!(f, "?"),
+        }
+    }
+}
+
+/// One return address of a call stack.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Frame {
+    /// Where the address lies; `None` for code outside any file (generated at run time).
+    pub module: Option<Module>,
+    /// Return address minus the module's load bias (an address as in the ELF file's program headers), or the
+    /// absolute address without a module.
+    pub offset: u64,
+    /// Source form, innermost inlined function first; empty without symbols.
+    pub source: Vec<SourceLine>,
+}
+
+impl fmt::Display for Frame {
+    /// The source form of the innermost level if known, else `module+0xoffset`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.source.first(), &self.module) {
+            (Some(line), _) => write!(f, "{line}"),
+            (None, Some(m)) => write!(f, "{}+{:#x}", m.name(), self.offset),
+            (None, None) => write!(f, "{:#x}", self.offset),
+        }
+    }
+}
+
+/// An allocation context.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Site {
+    /// Hash of the binary form.
+    pub id: SiteId,
+    /// Call stack, innermost (the caller of the allocation function) first.
+    pub frames: Vec<Frame>,
+}
+
+impl Site {
+    /// One line that names the site to a person: the innermost frame that is the program's own rather than an
+    /// allocation wrapper (`operator new`, C++ containers, `calloc`-like functions of the C library).
+    pub fn label(&self) -> String {
+        let wrapper = |line: &SourceLine| {
+            let f = line.function.as_str();
+            ["operator new", "std::", "void std::", "__gnu_cxx::", "__gnu_cxx"].iter().any(|p| f.starts_with(p))
+                || line.file.contains("/include/c++/")
+        };
+        let lines = || self.frames.iter().flat_map(|f| f.source.iter().map(move |l| (f, l)));
+        match lines().find(|(_, l)| !wrapper(l)) {
+            Some((frame, line)) => match (&frame.module, line.file.is_empty()) {
+                (Some(m), true) => format!("{line} [{}]", m.name()),
+                _ => line.to_string(),
+            },
+            None => self.frames.first().map_or_else(|| format!("site {}", self.id), Frame::to_string),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Quantities with their unit in the type, so that a byte count is never taken for a time.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub};
+use std::str::FromStr;
+
+/// A number of bytes. Written by people as `4096`, `64KiB`, `1.5GiB`, `2GB`; printed with binary units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+/// A duration or a point in time, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+/// A bandwidth in 10^9 bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GbPerSec(pub f64);
+
+impl Bytes {
+    /// `n` KiB.
+    pub const fn kib(n: u64) -> Bytes {
+        Bytes(n << 10)
+    }
+    /// `n` MiB.
+    pub const fn mib(n: u64) -> Bytes {
+        Bytes(n << 20)
+    }
+    /// `n` GiB.
+    pub const fn gib(n: u64) -> Bytes {
+        Bytes(n << 30)
+    }
+    /// `self - other`, or zero.
+    pub const fn saturating_sub(self, other: Bytes) -> Bytes {
+        Bytes(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add for Bytes {
+    type Output = Bytes;
+    fn add(self, o: Bytes) -> Bytes {
+        Bytes(self.0.saturating_add(o.0))
+    }
+}
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, o: Bytes) {
+        *self = *self + o;
+    }
+}
+impl Sub for Bytes {
+    type Output = Bytes;
+    fn sub(self, o: Bytes) -> Bytes {
+        self.saturating_sub(o)
+    }
+}
+impl Sum for Bytes {
+    fn sum<I: Iterator<Item = Bytes>>(it: I) -> Bytes {
+        it.fold(Bytes(0), Add::add)
+    }
+}
+
+const UNITS: [(&str, u64); 5] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+impl fmt::Display for Bytes {
+    /// Binary units with one decimal where it says something: `12 GiB`, `1.5 GiB`, `640 KiB`, `17 B`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, size) = UNITS.into_iter().find(|&(_, size)| self.0 >= size).unwrap_or(("B", 1));
+        let value = self.0 as f64 / size as f64;
+        let text = if value >= 100.0 || (value - value.round()).abs() < 0.05 {
+            format!("{value:.0} {unit}")
+        } else {
+            format!("{value:.1} {unit}")
+        };
+        f.pad(&text)
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = String;
+    /// Accepts a whole or decimal number with an optional unit: B, K/KiB/KB, M.., G.., T.. (`KB`, `MB`, ... are
+    /// powers of 1000; `K`, `M`, ... and `KiB`, `MiB`, ... powers of 1024), upper or lower case.
+    fn from_str(text: &str) -> Result<Bytes, String> {
+        let t = text.trim();
+        let split = t.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(t.len());
+        let (number, unit) = t.split_at(split);
+        let bad = || format!("`{text}` is not a size; write for example 512MiB, 12GiB or 1.5GB");
+        let number: f64 = number.parse().map_err(|_| bad())?;
+        let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "k" | "kib" => 1 << 10,
+            "m" | "mib" => 1 << 20,
+            "g" | "gib" => 1 << 30,
+            "t" | "tib" => 1 << 40,
+            "kb" => 1_000,
+            "mb" => 1_000_000,
+            "gb" => 1_000_000_000,
+            "tb" => 1_000_000_000_000,
+            _ => return Err(bad()),
+        };
+        let bytes = number * factor as f64;
+        if bytes >= u64::MAX as f64 {
+            return Err(format!("`{text}` is larger than any memory"));
+        }
+        Ok(Bytes(bytes.round() as u64))
+    }
+}
+
+impl Serialize for Bytes {
+    /// In JSON and TOML a byte count is a plain integer.
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_u64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    /// Reads an integer number of bytes or a text such as `"12GiB"`.
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Number(u64),
+            Text(String),
+        }
+        match Either::deserialize(d)? {
+            Either::Number(n) => Ok(Bytes(n)),
+            Either::Text(t) => t.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+impl Nanos {
+    /// In seconds.
+    pub fn secs(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// Three significant digits in the unit that fits: `85 ns`, `1.20 ms`, `3.4 s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0 as f64;
+        let text = match ns {
+            n if n < 1e3 => format!("{n:.0} ns"),
+            n if n < 1e6 => format!("{:.1} us", n / 1e3),
+            n if n < 1e9 => format!("{:.1} ms", n / 1e6),
+            n => format!("{:.1} s", n / 1e9),
+        };
+        f.pad(&text)
+    }
+}
+
+impl fmt::Display for GbPerSec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = if self.0 >= 100.0 { format!("{:.0} GB/s", self.0) } else { format!("{:.1} GB/s", self.0) };
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_as_people_write_them() {
+        for (text, bytes) in
+            [("4096", 4096), ("64KiB", 65536), ("64k", 65536), ("1.5 GiB", 3 << 29), ("2GB", 2_000_000_000), ("0", 0)]
+        {
+            assert_eq!(text.parse::<Bytes>().unwrap().0, bytes, "{text}");
+        }
+        for text in ["", "GiB", "12 parsecs", "-1", "99999999TiB", "1..5G"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_print_short() {
+        for (bytes, text) in [(0, "0 B"), (17, "17 B"), (65536, "64 KiB"), (3 << 29, "1.5 GiB"), (1 << 40, "1 TiB")] {
+            assert_eq!(Bytes(bytes).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The plan image: a plan as the runtime reads it, a flat file it maps and looks things up in without parsing.
+//!
+//! The launcher has done all the work: tiers are numbered, sites are ids, and where the program was rebuilt since the
+//! profile was made, return addresses of the new build carry the tokens of the old one (the *translation*).
+//!
+//! Words (native order): magic, version, number of tiers, default tier, number of site slots (a power of two), number
+//! of translation slots (a power of two), offset of text, bytes of text; then for each of [`MAX_TIERS`] tiers eight
+//! words: budget (bytes, `u64::MAX` none), node mask low, high (nodes 0-127), kind (0 nodes, 1 directory, 2 plain
+//! memory), path offset in text, path length, 0, 0; then site slots of two words (site id or 0, tier); then
+//! translation slots of four words (module key, offset, token, 1 if used); then text. Lookups probe linearly.
+
+use crate::identity::mix;
+use crate::process::MAX_TIERS;
+
+/// First word.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HEARTHPL");
+const HEAD_WORDS: usize = 8;
+const TIER_WORDS: usize = 8;
+const SITES_AT: usize = HEAD_WORDS + MAX_TIERS * TIER_WORDS;
+
+/// Where a tier's memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'a> {
+    /// NUMA nodes, as a mask of nodes 0-127.
+    Nodes(u128),
+    /// Files in this directory (a path in the file system's bytes).
+    Directory(&'a [u8]),
+    /// Whatever memory the kernel gives: no binding.
+    Plain,
+}
+
+/// A tier of the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageTier<'a> {
+    /// Where its memory comes from.
+    pub source: Source<'a>,
+    /// Most resident bytes.
+    pub budget: Option<u64>,
+}
+
+/// What goes into an image. Tiers are in order, fastest first.
+#[derive(Clone, Copy, Debug)]
+pub struct Contents<'a> {
+    /// Tiers, 1 to [`MAX_TIERS`].
+    pub tiers: &'a [ImageTier<'a>],
+    /// Tier of unlisted sites.
+    pub default_tier: u8,
+    /// Site id and tier.
+    pub sites: &'a [(u64, u8)],
+    /// Module key, offset in it, and the token to use for that return address.
+    pub translations: &'a [(u64, u64, u64)],
+}
+
+impl Contents<'_> {
+    fn slots(&self) -> (usize, usize) {
+        ((self.sites.len() * 2 + 2).next_power_of_two(), (self.translations.len() * 2 + 2).next_power_of_two())
+    }
+
+    /// Words the image takes.
+    pub fn words(&self) -> usize {
+        let (sites, translations) = self.slots();
+        let text: usize = self.tiers.iter().map(|t| path(t).len().div_ceil(8)).sum();
+        SITES_AT + sites * 2 + translations * 4 + text
+    }
+
+    /// Writes the image into `out`, which has [`Contents::words`] words, all 0. `None` if the contents break a limit.
+    pub fn write(&self, out: &mut [u64]) -> Option<()> {
+        if self.tiers.is_empty() || self.tiers.len() > MAX_TIERS || usize::from(self.default_tier) >= self.tiers.len() {
+            return None;
+        }
+        let (site_slots, translation_slots) = self.slots();
+        let translations_at = SITES_AT + site_slots * 2;
+        let text_at = translations_at + translation_slots * 4;
+        let head = [
+            MAGIC,
+            crate::WIRE_VERSION.into(),
+            self.tiers.len() as u64,
+            self.default_tier.into(),
+            site_slots as u64,
+            translation_slots as u64,
+            text_at as u64,
+            (out.len() - text_at) as u64 * 8,
+        ];
+        out.get_mut(..HEAD_WORDS)?.copy_from_slice(&head);
+        let mut text = text_at;
+        for (i, tier) in self.tiers.iter().enumerate() {
+            let bytes = path(tier);
+            let (low, high, kind) = match tier.source {
+                Source::Nodes(mask) => (mask as u64, (mask >> 64) as u64, 0),
+                Source::Directory(_) => (0, 0, 1),
+                Source::Plain => (0, 0, 2),
+            };
+            let words = [
+                tier.budget.unwrap_or(u64::MAX),
+                low,
+                high,
+                kind,
+                ((text - text_at) * 8) as u64,
+                bytes.len() as u64,
+                0,
+                0,
+            ];
+            out.get_mut(HEAD_WORDS + i * TIER_WORDS..)?.get_mut(..TIER_WORDS)?.copy_from_slice(&words);
+            for chunk in bytes.chunks(8) {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                *out.get_mut(text)? = u64::from_ne_bytes(word);
+                text += 1;
+            }
+        }
+        for &(site, tier) in self.sites {
+            if site == 0 || usize::from(tier) >= self.tiers.len() {
+                return None;
+            }
+            let mut slot = mix(site) as usize & (site_slots - 1);
+            while out[SITES_AT + slot * 2] != 0 && out[SITES_AT + slot * 2] != site {
+                slot = (slot + 1) & (site_slots - 1);
+            }
+            out[SITES_AT + slot * 2] = site;
+            out[SITES_AT + slot * 2 + 1] = tier.into();
+        }
+        for &(module, offset, token) in self.translations {
+            let mut slot = mix(module ^ offset) as usize & (translation_slots - 1);
+            while out[translations_at + slot * 4 + 3] != 0 {
+                slot = (slot + 1) & (translation_slots - 1);
+            }
+            out[translations_at + slot * 4..][..4].copy_from_slice(&[module, offset, token, 1]);
+        }
+        Some(())
+    }
+}
+
+fn path<'a>(tier: &ImageTier<'a>) -> &'a [u8] {
+    match tier.source {
+        Source::Directory(path) => path,
+        _ => b"",
+    }
+}
+
+/// A checked image.
+#[derive(Clone, Copy, Debug)]
+pub struct Image<'a> {
+    words: &'a [u64],
+    tiers: usize,
+    default_tier: u8,
+    site_slots: usize,
+    translation_slots: usize,
+    text: &'a [u8],
+}
+
+impl<'a> Image<'a> {
+    /// Checks the words of an image; `None` if they are not one of this version, whole and consistent.
+    pub fn new(words: &'a [u64]) -> Option<Image<'a>> {
+        let w = |i: usize| words.get(i).copied();
+        let size = |i: usize| w(i).and_then(|v| usize::try_from(v).ok()).filter(|&v| v <= words.len() * 8);
+        if w(0)? != MAGIC || w(1)? != u64::from(crate::WIRE_VERSION) {
+            return None;
+        }
+        let (tiers, site_slots, translation_slots) = (size(2)?, size(4)?, size(5)?);
+        let default_tier = u8::try_from(w(3)?).ok()?;
+        let (text_at, text_len) = (size(6)?, size(7)?);
+        let text_words = words.get(text_at..)?;
+        if tiers == 0
+            || tiers > MAX_TIERS
+            || usize::from(default_tier) >= tiers
+            || !site_slots.is_power_of_two()
+            || !translation_slots.is_power_of_two()
+            || SITES_AT.checked_add(site_slots * 2)?.checked_add(translation_slots * 4)? != text_at
+            || text_words.len() * 8 != text_len
+        {
+            return None;
+        }
+        // SAFETY: u64s are plain bytes, and the length is that of the slice.
+        let text = unsafe { core::slice::from_raw_parts(text_words.as_ptr().cast::<u8>(), text_len) };
+        Some(Image { words, tiers, default_tier, site_slots, translation_slots, text })
+    }
+
+    /// Number of tiers.
+    pub fn tiers(&self) -> usize {
+        self.tiers
+    }
+
+    /// Tier of sites that are not listed.
+    pub fn default_tier(&self) -> u8 {
+        self.default_tier
+    }
+
+    /// A tier.
+    pub fn tier(&self, index: usize) -> Option<ImageTier<'a>> {
+        if index >= self.tiers {
+            return None;
+        }
+        let t = self.words.get(HEAD_WORDS + index * TIER_WORDS..)?.get(..TIER_WORDS)?;
+        let source = match t[3] {
+            0 => Source::Nodes(u128::from(t[1]) | u128::from(t[2]) << 64),
+            1 => {
+                let start = usize::try_from(t[4]).ok()?;
+                Source::Directory(self.text.get(start..start.checked_add(usize::try_from(t[5]).ok()?)?)?)
+            }
+            2 => Source::Plain,
+            _ => return None,
+        };
+        Some(ImageTier { source, budget: (t[0] != u64::MAX).then_some(t[0]) })
+    }
+
+    /// The tier a site is planned for, if it is listed.
+    pub fn tier_of(&self, site: u64) -> Option<u8> {
+        let mut slot = mix(site) as usize & (self.site_slots - 1);
+        for _ in 0..self.site_slots {
+            let at = SITES_AT + slot * 2;
+            match self.words.get(at).copied()? {
+                0 => return None,
+                id if id == site => {
+                    return u8::try_from(*self.words.get(at + 1)?).ok().filter(|&t| usize::from(t) < self.tiers);
+                }
+                _ => slot = (slot + 1) & (self.site_slots - 1),
+            }
+        }
+        None
+    }
+
+    /// The token that stands for this return address in the plan's build, if it was translated.
+    pub fn translate(&self, module_key: u64, offset: u64) -> Option<u64> {
+        let mut slot = mix(module_key ^ offset) as usize & (self.translation_slots - 1);
+        for _ in 0..self.translation_slots {
+            match *self.words.get(SITES_AT + self.site_slots * 2 + slot * 4..)?.get(..4)? {
+                [_, _, _, 0] => return None,
+                [m, o, token, _] if m == module_key && o == offset => return Some(token),
+                _ => slot = (slot + 1) & (self.translation_slots - 1),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    fn sample() -> Vec<u64> {
+        let tiers = [
+            ImageTier { source: Source::Nodes(1 << 70 | 1), budget: Some(4096) },
+            ImageTier { source: Source::Directory(b"/mnt/pmem0"), budget: None },
+            ImageTier { source: Source::Plain, budget: None },
+        ];
+        let sites: Vec<_> = (1..500u64).map(|i| (i * 7, (i % 3) as u8)).collect();
+        let translations: Vec<_> = (1..100u64).map(|i| (5, i, i + 1000)).collect();
+        let contents = Contents { tiers: &tiers, default_tier: 1, sites: &sites, translations: &translations };
+        let mut words = vec![0; contents.words()];
+        contents.write(&mut words).unwrap();
+        words
+    }
+
+    #[test]
+    fn what_is_written_is_found() {
+        let words = sample();
+        let image = Image::new(&words).unwrap();
+        assert_eq!(image.tiers(), 3);
+        assert_eq!(image.default_tier(), 1);
+        assert_eq!(image.tier(0).unwrap(), ImageTier { source: Source::Nodes(1 << 70 | 1), budget: Some(4096) });
+        assert_eq!(image.tier(1).unwrap().source, Source::Directory(b"/mnt/pmem0"));
+        assert_eq!(image.tier(3), None);
+        for i in 1..500u64 {
+            assert_eq!(image.tier_of(i * 7), Some((i % 3) as u8));
+        }
+        assert_eq!(image.tier_of(8), None);
+        assert_eq!(image.translate(5, 9), Some(1009));
+        assert_eq!(image.translate(6, 9), None);
+    }
+
+    #[test]
+    fn damaged_images_are_refused_or_harmless() {
+        let good = sample();
+        for cut in 0..good.len().min(200) {
+            assert!(Image::new(&good[..cut]).is_none());
+        }
+        let mut x = 3u64;
+        for _ in 0..20_000 {
+            let mut bad = good.clone();
+            x = mix(x.wrapping_add(1));
+            let at = if x & 1 == 0 { x as usize % 72 } else { x as usize % bad.len() };
+            bad[at] = mix(x) >> (x % 60);
+            if let Some(image) = Image::new(&bad) {
+                for i in 0..MAX_TIERS {
+                    let _ = image.tier(i);
+                }
+                let _ = (image.tier_of(7), image.tier_of(x), image.translate(5, 9), image.translate(x, x));
+            }
+        }
+    }
+}

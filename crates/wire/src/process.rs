@@ -1,0 +1,283 @@
+//! A process file: one process's header and the rings of its threads, in memory shared with the recorder.
+//!
+//! Layout: a [`Header`] page, then [`MAX_RINGS`] rings of [`RING_BYTES`] each. The file is as long as all of it from
+//! the start, but the runtime allocates the blocks of a ring (`fallocate`) before it first uses it, so that a full
+//! tmpfs is an error it can handle and never a SIGBUS in the program.
+//!
+//! A ring has one producer (the thread that owns it, or the threads that take its lock) and one consumer (the
+//! recorder). The producer never waits: a full ring counts what it drops.
+
+use crate::event::{MAX_SLOTS, SLOT_WORDS, slots_of};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+
+/// First word of a [`Header`].
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HEARTHPR");
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 8192;
+/// Slots of a ring.
+pub const RING_SLOTS: usize = 4096;
+/// Bytes of a ring: a page of control words and the slots.
+pub const RING_BYTES: usize = 4096 + RING_SLOTS * SLOT_WORDS * 8;
+/// Rings of a process. Threads beyond share the last one under a lock they only try.
+pub const MAX_RINGS: usize = 128;
+/// Bytes of a process file.
+pub const FILE_BYTES: usize = HEADER_BYTES + MAX_RINGS * RING_BYTES;
+/// Tiers a plan may have.
+pub const MAX_TIERS: usize = 8;
+
+/// Life of a process as its header tells it.
+pub mod state {
+    /// Being set up.
+    pub const STARTING: u32 = 0;
+    /// Events are published.
+    pub const RUNNING: u32 = 1;
+    /// The runtime gave up; the program runs on its own allocator. The header's text says why.
+    pub const PASSED: u32 = 2;
+    /// The program is ending and waits, for a bounded time, until [`super::Header::exit_ack`] is 1: the last
+    /// chance to read where its pages are.
+    pub const EXITING: u32 = 3;
+    /// The program has ended in an orderly way, or replaced itself by exec.
+    pub const ENDED: u32 = 4;
+}
+
+/// Counters of a process, all monotonic.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Allocations managed.
+    pub managed: AtomicU64,
+    /// Allocations at or above the threshold that had to be left to the program's own allocator.
+    pub refused: AtomicU64,
+    /// Events that found no ring.
+    pub no_ring: AtomicU64,
+    /// Sites that found no room in the site table.
+    pub no_site: AtomicU64,
+    /// Stacks cut short.
+    pub truncated: AtomicU64,
+    /// Sampler: pages armed.
+    pub armed: AtomicU64,
+    /// Sampler: visits seen.
+    pub visits: AtomicU64,
+    /// Sampler: accesses single-stepped.
+    pub steps: AtomicU64,
+    /// Sampler: ns during which pages could be armed.
+    pub guarded_ns: AtomicU64,
+    /// Sampler: times it had to stand back because of a system call it could not see through.
+    pub stood_back: AtomicU64,
+    /// Sampler: system calls that were looked at while pages were armed.
+    pub syscalls: AtomicU64,
+    /// Allocations, by the tier they were planned for, that went to another because the budget was used up.
+    pub fell_back: [AtomicU64; MAX_TIERS],
+    /// The same in bytes.
+    pub fell_back_bytes: [AtomicU64; MAX_TIERS],
+}
+
+/// The first page(s) of a process file.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Header {
+    /// [`MAGIC`], written last.
+    pub magic: AtomicU64,
+    /// [`crate::WIRE_VERSION`].
+    pub version: AtomicU32,
+    /// Process id (as the program sees it).
+    pub pid: AtomicU32,
+    /// Parent's process id.
+    pub ppid: AtomicU32,
+    /// [`state`].
+    pub state: AtomicU32,
+    /// Start of this program image, ns since the session's epoch.
+    pub start_ns: AtomicU64,
+    /// End, ns since the session's epoch; 0 until then.
+    pub end_ns: AtomicU64,
+    /// Set to 1 by the recorder when it has read what it wanted of an exiting process (a futex word).
+    pub exit_ack: AtomicU32,
+    /// Why the runtime or its sampler does less than asked: bytes used of `text`.
+    pub text_len: AtomicU32,
+    /// Start of the managed address range.
+    pub range_start: AtomicU64,
+    /// Bytes of one tier's part of the range; tier `i` has `range_start + i * tier_span ..`.
+    pub tier_span: AtomicU64,
+    /// Number of tiers (1 when recording).
+    pub tiers: AtomicU32,
+    /// 1 when the sampler works, 0 when it does not (the text says why).
+    pub sampling: AtomicU32,
+    /// Counters.
+    pub counters: Counters,
+    /// Path of the executable, NUL-padded.
+    pub exe: [AtomicU8; 1024],
+    /// One sentence in UTF-8.
+    pub text: [AtomicU8; 512],
+}
+
+const _: () = assert!(core::mem::size_of::<Header>() <= HEADER_BYTES);
+
+/// Control words of a ring; each on a cache line of its own.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RingControl {
+    /// Thread that owns the ring; 0: free. The recorder never writes it.
+    pub owner: AtomicU32,
+    /// 1 once the ring's blocks are allocated.
+    pub ready: AtomicU32,
+    /// Lock of the last, shared ring.
+    pub lock: AtomicU32,
+    _pad0: [u32; 13],
+    /// Slots ever written. Producer's.
+    pub head: AtomicU64,
+    /// Events dropped because the ring was full. Producer's.
+    pub dropped: AtomicU64,
+    _pad1: [u64; 6],
+    /// Slots ever read. Consumer's.
+    pub tail: AtomicU64,
+    _pad2: [u64; 7],
+}
+
+/// A view of one ring in a mapped process file.
+#[derive(Clone, Copy, Debug)]
+pub struct Ring {
+    control: *const RingControl,
+    slots: *const AtomicU64,
+}
+
+// SAFETY: all shared words are atomics; the single-producer rule is the caller's (see `push`).
+unsafe impl Send for Ring {}
+// SAFETY: as above.
+unsafe impl Sync for Ring {}
+
+/// The header of a mapped process file.
+///
+/// # Safety
+/// `base` must be a page-aligned mapping of at least [`HEADER_BYTES`] that outlives `'a`.
+pub unsafe fn header<'a>(base: *mut u8) -> &'a Header {
+    // SAFETY: per the contract; all fields are atomics, valid for any bytes.
+    unsafe { &*base.cast::<Header>() }
+}
+
+impl Ring {
+    /// Ring `index` of a mapped process file.
+    ///
+    /// # Safety
+    /// `base` must be a page-aligned mapping of [`FILE_BYTES`] that outlives every use of the ring, and
+    /// `index < MAX_RINGS`.
+    pub unsafe fn at(base: *mut u8, index: usize) -> Ring {
+        let offset = HEADER_BYTES + index * RING_BYTES;
+        // SAFETY: inside the mapping per the contract.
+        unsafe { Ring { control: base.add(offset).cast(), slots: base.add(offset + 4096).cast() } }
+    }
+
+    /// Control words.
+    pub fn control(&self) -> &RingControl {
+        // SAFETY: `at`'s contract.
+        unsafe { &*self.control }
+    }
+
+    fn word(&self, slot: u64, word: usize) -> &AtomicU64 {
+        let index = (slot as usize % RING_SLOTS) * SLOT_WORDS + word;
+        // SAFETY: index is below RING_SLOTS * SLOT_WORDS, inside the ring per `at`'s contract.
+        unsafe { &*self.slots.add(index) }
+    }
+
+    /// Appends an event (as made by [`crate::event::encode`]). Only one thread may push at a time. Returns whether
+    /// there was room; if not, the drop is counted.
+    pub fn push(&self, words: &[u64]) -> bool {
+        let control = self.control();
+        let slots = words.len().div_ceil(SLOT_WORDS) as u64;
+        let head = control.head.load(Relaxed);
+        let used = head.wrapping_sub(control.tail.load(Acquire));
+        if used.saturating_add(slots) > RING_SLOTS as u64 {
+            control.dropped.fetch_add(1, Relaxed);
+            return false;
+        }
+        for (i, &word) in words.iter().enumerate() {
+            self.word(head + (i / SLOT_WORDS) as u64, i % SLOT_WORDS).store(word, Relaxed);
+        }
+        control.head.store(head + slots, Release);
+        true
+    }
+
+    /// Takes the oldest event into `out` and returns its number of words: `Ok(0)` if there is none. On nonsense
+    /// (a torn or foreign ring) everything unread is thrown away and its slots are returned as the error.
+    pub fn pop(&self, out: &mut [u64; MAX_SLOTS * SLOT_WORDS]) -> Result<usize, u64> {
+        let control = self.control();
+        let tail = control.tail.load(Relaxed);
+        let head = control.head.load(Acquire);
+        let ready = head.wrapping_sub(tail);
+        if ready == 0 {
+            return Ok(0);
+        }
+        let slots = match slots_of(self.word(tail, 0).load(Relaxed)) {
+            Some(slots) if slots as u64 <= ready && ready <= RING_SLOTS as u64 => slots,
+            _ => {
+                control.tail.store(head, Release);
+                return Err(ready);
+            }
+        };
+        for i in 0..slots * SLOT_WORDS {
+            out[i] = self.word(tail + (i / SLOT_WORDS) as u64, i % SLOT_WORDS).load(Relaxed);
+        }
+        control.tail.store(tail + slots as u64, Release);
+        Ok(slots * SLOT_WORDS)
+    }
+}
+
+/// Writes UTF-8 text into a NUL-padded field, cutting it to fit.
+pub fn write_text(field: &[AtomicU8], text: &[u8]) {
+    for (i, byte) in field.iter().enumerate() {
+        byte.store(text.get(i).copied().unwrap_or(0), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::event::{Event, MAX_BUILD_ID, MAX_PATH, Stamped, decode, encode};
+
+    fn file() -> std::vec::Vec<u64> {
+        std::vec![0u64; (HEADER_BYTES + RING_BYTES) / 8]
+    }
+
+    #[test]
+    fn events_arrive_in_order_across_the_wrap_and_drops_are_counted() {
+        let mut file = file();
+        // SAFETY: the buffer outlives the ring and holds ring 0.
+        let ring = unsafe { Ring::at(file.as_mut_ptr().cast(), 0) };
+        let mut out = [0; MAX_SLOTS * SLOT_WORDS];
+        let (mut sent, mut got) = (0u64, 0u64);
+        for round in 0..50u64 {
+            for _ in 0..RING_SLOTS as u64 / 3 + round {
+                let mut words = [0; 64];
+                let s = Stamped { tid: 1, time: sent, event: Event::Free { addr: sent } };
+                let slots = encode(&s, &mut words).unwrap();
+                assert!(ring.push(&words[..slots * SLOT_WORDS]));
+                sent += 1;
+            }
+            while let Ok(n @ 1..) = ring.pop(&mut out) {
+                let mut bytes = [0; MAX_PATH + MAX_BUILD_ID];
+                assert_eq!(decode(&out[..n], &mut bytes).unwrap().time, got);
+                got += 1;
+            }
+        }
+        assert_eq!(sent, got);
+        let words = [1 | 1 << 8, 0, 0, 0, 0, 0, 0, 0];
+        for _ in 0..RING_SLOTS {
+            assert!(ring.push(&words));
+        }
+        assert!(!ring.push(&words));
+        assert_eq!(ring.control().dropped.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn a_torn_ring_is_thrown_away_not_believed() {
+        let mut file = file();
+        // SAFETY: as above.
+        let ring = unsafe { Ring::at(file.as_mut_ptr().cast(), 0) };
+        let mut out = [0; MAX_SLOTS * SLOT_WORDS];
+        ring.control().head.store(u64::MAX / 2, Relaxed);
+        assert!(ring.pop(&mut out).is_err());
+        assert_eq!(ring.pop(&mut out), Ok(0));
+        ring.push(&[1 | 5 << 8, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(ring.pop(&mut out), Err(1));
+    }
+}

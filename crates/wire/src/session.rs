@@ -1,0 +1,114 @@
+//! The session directory: names, environment and configuration.
+
+use core::mem::size_of;
+
+/// Environment variable that names the session directory; set by the launcher, read by the runtime of every
+/// process of the tree. Absent: the runtime passes everything through.
+pub const ENV: &str = "HEARTH_SESSION";
+/// File in the session directory that holds a [`Config`].
+pub const CONFIG: &str = "config";
+/// File in the session directory that holds the plan image ([`crate::image`]), if a plan guides the run.
+pub const PLAN: &str = "plan";
+/// Suffix of a process file: `<pid>.<start in ns, hex>.proc`.
+pub const PROCESS_SUFFIX: &str = ".proc";
+/// A named pipe in the session directory: a runtime writes a byte to wake the recorder (new process, exiting).
+pub const DOORBELL: &str = "doorbell";
+
+/// First word of [`Config`].
+pub const CONFIG_MAGIC: u64 = u64::from_le_bytes(*b"HEARTHCF");
+
+/// Bits of [`Config::flags`].
+pub mod flags {
+    /// Publish allocation events.
+    pub const EVENTS: u64 = 1;
+    /// Run the page-fault sampler.
+    pub const SAMPLER: u64 = 2;
+    /// Follow the plan image.
+    pub const PLAN: u64 = 4;
+}
+
+/// How the runtime is to behave in this session. Fixed layout; native byte order (one machine).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// [`CONFIG_MAGIC`].
+    pub magic: u64,
+    /// [`crate::WIRE_VERSION`].
+    pub version: u64,
+    /// [`flags`].
+    pub flags: u64,
+    /// Smallest allocation to manage and record, in bytes; at least 4096 unless the plan names smaller sites.
+    pub threshold: u64,
+    /// Page-fault sampler: most faults (page visits) a second and process.
+    pub faults_per_second: u64,
+    /// Page-fault sampler: of so many visits, one is followed by a stepped burst.
+    pub burst_every: u64,
+    /// CLOCK_MONOTONIC at the start of the session, in ns: time 0 of all events.
+    pub epoch_ns: u64,
+    /// Reserved, 0.
+    pub reserved: [u64; 9],
+}
+
+impl Config {
+    /// The bytes of the file.
+    pub fn to_bytes(&self) -> [u8; size_of::<Config>()] {
+        let mut out = [0; size_of::<Config>()];
+        let words = [
+            self.magic,
+            self.version,
+            self.flags,
+            self.threshold,
+            self.faults_per_second,
+            self.burst_every,
+            self.epoch_ns,
+        ];
+        for (chunk, word) in out.chunks_exact_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.to_ne_bytes());
+        }
+        out
+    }
+
+    /// Reads the file; `None` if it is not one of this version.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Config> {
+        let word = |i: usize| bytes.get(i * 8..i * 8 + 8).and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes);
+        let config = Config {
+            magic: word(0)?,
+            version: word(1)?,
+            flags: word(2)?,
+            threshold: word(3)?,
+            faults_per_second: word(4)?,
+            burst_every: word(5)?,
+            epoch_ns: word(6)?,
+            reserved: [0; 9],
+        };
+        (config.magic == CONFIG_MAGIC
+            && config.version == u64::from(crate::WIRE_VERSION)
+            && bytes.len() == size_of::<Config>())
+        .then_some(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn config_survives_the_file_and_foreign_bytes_are_refused() {
+        let config = Config {
+            magic: CONFIG_MAGIC,
+            version: crate::WIRE_VERSION.into(),
+            flags: flags::EVENTS,
+            threshold: 4096,
+            faults_per_second: 1000,
+            burst_every: 4,
+            epoch_ns: 7,
+            reserved: [0; 9],
+        };
+        let bytes = config.to_bytes();
+        assert_eq!(Config::from_bytes(&bytes), Some(config));
+        assert_eq!(Config::from_bytes(&bytes[..40]), None);
+        let mut newer = bytes;
+        newer[8] = 2;
+        assert_eq!(Config::from_bytes(&newer), None);
+    }
+}
