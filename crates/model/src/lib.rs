@@ -17,5 +17,5 @@ pub mod units;
 pub use observed::{Observed, Pattern, SiteUse};
 pub use plan::{Plan, PlannedSite, PlannedTier};
 pub use site::{Frame, Module, Site, SiteId, SourceLine};
-pub use tier::{Figure, Origin, Platform, Space, Tier, TierKind};
+pub use tier::{Coefficients, Figure, Origin, Platform, Space, Tier, TierKind};
 pub use units::{Bytes, GbPerSec, Nanos};

@@ -86,6 +86,17 @@ impl fmt::Display for TierKind {
     }
 }
 
+/// What a cache miss served by a tier costs, apart for loads and stores: the weights of the density policy (ecoHMEM,
+/// sections IV.B and V: "separate load and store coefficients per memory subsystem"). Any unit, the same in all tiers
+/// of a platform; nanoseconds where they are derived from latencies.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Coefficients {
+    /// Cost of a miss by a load.
+    pub load: f64,
+    /// Cost of a miss by a store.
+    pub store: f64,
+}
+
 /// A set of NUMA nodes, or a directory of mapped files, with one performance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tier {
@@ -117,6 +128,9 @@ pub struct Tier {
     /// Peak write bandwidth, all nodes together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<Figure<GbPerSec>>,
+    /// Coefficients that the density policy uses; derived from latency and bandwidths where left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coefficients: Option<Coefficients>,
     /// CPUs nearest to the tier, as a Linux list (`0-7,16-23`); empty if none is nearer than others.
     #[serde(default)]
     pub near_cpus: String,

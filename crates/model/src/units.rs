@@ -1,5 +1,6 @@
 //! Quantities with their unit in the type, so that a byte count is never taken for a time.
 
+use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::iter::Sum;
@@ -118,16 +119,24 @@ impl Serialize for Bytes {
 impl<'de> Deserialize<'de> for Bytes {
     /// Reads an integer number of bytes or a text such as `"12GiB"`.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Bytes, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Either {
-            Number(u64),
-            Text(String),
+        /// Written out rather than as an untagged enum, whose errors do not say what is expected.
+        struct NumberOrText;
+        impl Visitor<'_> for NumberOrText {
+            type Value = Bytes;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of bytes or a size such as \"12GiB\"")
+            }
+            fn visit_u64<E: Error>(self, n: u64) -> Result<Bytes, E> {
+                Ok(Bytes(n))
+            }
+            fn visit_i64<E: Error>(self, n: i64) -> Result<Bytes, E> {
+                u64::try_from(n).map(Bytes).map_err(|_| E::invalid_value(Unexpected::Signed(n), &self))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Bytes, E> {
+                text.parse().map_err(E::custom)
+            }
         }
-        match Either::deserialize(d)? {
-            Either::Number(n) => Ok(Bytes(n)),
-            Either::Text(t) => t.parse().map_err(serde::de::Error::custom),
-        }
+        d.deserialize_any(NumberOrText)
     }
 }
 
