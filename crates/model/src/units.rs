@@ -161,6 +161,38 @@ impl fmt::Display for Nanos {
     }
 }
 
+impl FromStr for Nanos {
+    type Err = String;
+    /// Accepts a whole or decimal number with a unit: ns, us, ms or s.
+    fn from_str(text: &str) -> Result<Nanos, String> {
+        let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+        let ns = number_with_unit(text, &units)
+            .ok_or_else(|| format!("`{text}` is not a time; write for example 250ns or 1.5us"))?;
+        Ok(Nanos(ns.round() as u64))
+    }
+}
+
+impl FromStr for GbPerSec {
+    type Err = String;
+    /// Accepts a whole or decimal number with a unit, in powers of 1000: MB/s, GB/s or TB/s.
+    fn from_str(text: &str) -> Result<GbPerSec, String> {
+        let units = [("mb/s", 1e-3), ("gb/s", 1.0), ("tb/s", 1e3)];
+        number_with_unit(text, &units)
+            .map(GbPerSec)
+            .ok_or_else(|| format!("`{text}` is not a bandwidth; write for example 20GB/s or 1.6TB/s"))
+    }
+}
+
+/// Reads `12.5 unit`, in the unit whose factor is 1; upper or lower case.
+fn number_with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let t = text.trim();
+    let split = t.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+    let (number, unit) = t.split_at(split);
+    let unit = unit.trim().to_ascii_lowercase();
+    let factor = units.iter().find(|u| u.0 == unit)?.1;
+    Some(number.parse::<f64>().ok()? * factor)
+}
+
 impl fmt::Display for GbPerSec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if self.0 >= 100.0 { format!("{:.0} GB/s", self.0) } else { format!("{:.1} GB/s", self.0) };
@@ -181,6 +213,20 @@ mod tests {
         }
         for text in ["", "GiB", "12 parsecs", "-1", "99999999TiB", "1..5G"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_and_bandwidths_need_their_unit() {
+        assert_eq!("250ns".parse(), Ok(Nanos(250)));
+        assert_eq!("1.5 us".parse(), Ok(Nanos(1500)));
+        assert_eq!("20GB/s".parse(), Ok(GbPerSec(20.0)));
+        assert_eq!("1.6 TB/s".parse(), Ok(GbPerSec(1600.0)));
+        for text in ["", "250", "ns", "-1ns", "1..5ns", "3 hours"] {
+            assert!(text.parse::<Nanos>().is_err(), "{text}");
+        }
+        for text in ["", "20", "20GB", "GB/s", "-3GB/s"] {
+            assert!(text.parse::<GbPerSec>().is_err(), "{text}");
         }
     }
 
