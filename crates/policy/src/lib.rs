@@ -1,1 +1,32 @@
-//! placeholder
+//! From a profile and a platform to a plan.
+//!
+//! 1. [`tiers::resolve`] turns the platform and the user's wishes ([`Options`]) into the tiers to fill: budgets and
+//!    coefficients, checked against the machine. [`tiers::split`] makes two tiers of a machine that has one memory.
+//! 2. A [`Policy`] puts every site of the profile into one of them. **Each policy is one file in `policies/`,
+//!    registered by one line in [`policies::ALL`]**; nothing else knows their names.
+//! 3. [`assemble`] makes the [`model::Plan`] of a policy's placements; [`plan_file`] writes and reads it as TOML.
+//! 4. [`Summary`] says what a plan does: bytes and share of misses per tier, and what does not fit.
+//!
+//! ```
+//! use hearth_policy::{Error, Options, plan_file, policies};
+//! # fn show(observed: &model::Observed, platform: &model::Platform) -> Result<(), Error> {
+//! let options = Options { fast: Some("12GiB".parse()?), ..Default::default() };
+//! let plan = policies::find("density")?.decide(observed, platform, &options)?;
+//! print!("{}", plan_file::to_toml(&plan));
+//! # Ok(()) }
+//! ```
+//!
+//! This crate makes no OS calls, except that [`plan_file`] reads and writes the file it is given.
+
+mod assemble;
+mod error;
+pub mod plan_file;
+pub mod policies;
+mod summary;
+pub mod tiers;
+
+pub use assemble::{Placement, assemble};
+pub use error::Error;
+pub use policies::Policy;
+pub use summary::{Summary, TierSummary};
+pub use tiers::{Capacity, Options, SizeBy};

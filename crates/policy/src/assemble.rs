@@ -1,0 +1,69 @@
+//! From the tiers and the placements of a policy to a plan: the part that is the same for every policy.
+
+use crate::tiers::TierUse;
+use model::plan::PLAN_VERSION;
+use model::{Observed, Plan, PlannedSite, PlannedTier, Platform};
+
+/// Where a policy puts a site.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// Index of the tier, from the fastest.
+    pub tier: usize,
+    /// The site's worth to the policy: orders the sites of a tier in the plan.
+    pub value: f64,
+    /// Why, in one sentence.
+    pub why: String,
+}
+
+/// The plan in which site `i` of the profile goes where `placements[i]` says. The slowest tier is the default.
+///
+/// Sites come out tier by tier, the most valuable first.
+pub fn assemble(
+    policy: &str,
+    observed: &Observed,
+    platform: &Platform,
+    tiers: &[TierUse],
+    placements: Vec<Placement>,
+) -> Plan {
+    let total = observed.total_misses();
+    let mut sites: Vec<(Placement, &model::SiteUse)> = placements.into_iter().zip(&observed.sites).collect();
+    sites.sort_by(|(p, a), (q, b)| {
+        let by_tier = p.tier.cmp(&q.tier).then(q.value.total_cmp(&p.value));
+        by_tier.then(b.peak.cmp(&a.peak)).then(a.site.id.cmp(&b.site.id))
+    });
+    Plan {
+        version: PLAN_VERSION,
+        policy: policy.to_string(),
+        command: observed.command.clone(),
+        platform: platform.name.clone(),
+        threshold: observed.threshold,
+        default_tier: tiers.last().map_or_else(String::new, |t| t.tier.name.clone()),
+        tiers: tiers
+            .iter()
+            .map(|t| PlannedTier {
+                name: t.tier.name.clone(),
+                nodes: t.tier.nodes.clone(),
+                dir: t.tier.dir.clone(),
+                budget: t.budget,
+            })
+            .collect(),
+        sites: sites
+            .into_iter()
+            .map(|(placement, site)| PlannedSite {
+                id: site.site.id,
+                label: site.site.label(),
+                tier: tiers[placement.tier].tier.name.clone(),
+                why: placement.why,
+                miss_share: share(site.misses(), total),
+                peak: site.peak,
+                resident: site.resident,
+                frames: site.site.frames.clone(),
+            })
+            .collect(),
+    }
+}
+
+/// `part / total`, to a millionth: an estimate is no better than that, and the plan stays readable.
+fn share(part: f64, total: f64) -> f64 {
+    if total > 0.0 { (part / total * 1e6).round() / 1e6 } else { 0.0 }
+}

@@ -1,0 +1,115 @@
+//! What can be wrong with a request for a plan: one sentence each, with the remedy.
+
+use model::Bytes;
+
+/// Why no plan was made.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// No policy of this name.
+    #[error("there is no policy `{name}`; there are: {known}")]
+    UnknownPolicy {
+        /// What was asked for.
+        name: String,
+        /// The registered names.
+        known: String,
+    },
+    /// The profile holds no sites.
+    #[error(
+        "the profile holds no allocation sites: the program allocated nothing of {threshold} or more while it was recorded; record a longer run, or with a lower threshold"
+    )]
+    NoSites {
+        /// Smallest allocation that was recorded.
+        threshold: Bytes,
+    },
+    /// The platform has fewer than two tiers to choose between.
+    #[error(
+        "platform `{platform}` has one kind of memory, so there is nothing to choose between; say with --fast SIZE how much of it shall count as fast, or plan for another machine with --platform"
+    )]
+    OneTier {
+        /// Name of the platform.
+        platform: String,
+    },
+    /// The platform has no tiers at all.
+    #[error("platform `{platform}` has no tiers")]
+    NoTiers {
+        /// Name of the platform.
+        platform: String,
+    },
+    /// Two tiers of the platform have one name.
+    #[error("platform `{platform}` has two tiers called `{tier}`; rename one")]
+    TwiceTier {
+        /// Name of the platform.
+        platform: String,
+        /// The name that occurs twice.
+        tier: String,
+    },
+    /// An option names a tier that the platform does not have.
+    #[error("platform `{platform}` has no tier `{tier}`; it has: {known}")]
+    UnknownTier {
+        /// Name of the platform.
+        platform: String,
+        /// What was asked for.
+        tier: String,
+        /// The platform's tiers.
+        known: String,
+    },
+    /// A capacity that is not a capacity.
+    #[error(
+        "`{text}` is not a capacity; write a size such as 12GiB or 512MiB, or a share of the program's peak such as 50%"
+    )]
+    BadCapacity {
+        /// What was written.
+        text: String,
+    },
+    /// A capacity of nothing.
+    #[error(
+        "a capacity of 0 for tier `{tier}` leaves no memory to place anything in; give it at least a few MiB, or leave the tier out of the platform"
+    )]
+    ZeroCapacity {
+        /// The tier.
+        tier: String,
+    },
+    /// More than the platform has.
+    #[error("tier `{tier}` cannot hold {asked}: platform `{platform}` has {has} of it; ask for at most that")]
+    TooLarge {
+        /// Name of the platform.
+        platform: String,
+        /// The tier.
+        tier: String,
+        /// What was asked for.
+        asked: Bytes,
+        /// What the platform has.
+        has: Bytes,
+    },
+    /// Nobody said how much fits.
+    #[error("the capacity of tier `{tier}` of platform `{platform}` is not known; give it with --capacity {tier}=SIZE")]
+    NoCapacity {
+        /// Name of the platform.
+        platform: String,
+        /// The tier.
+        tier: String,
+    },
+    /// The capacity of the fastest tier was given in two ways.
+    #[error("--fast and --capacity {tier}=... both give the capacity of the fastest tier; leave one out")]
+    TwiceCapacity {
+        /// The fastest tier.
+        tier: String,
+    },
+    /// A share of a peak that is not known.
+    #[error(
+        "a share of the program's peak was asked for, but the profile does not say how much was alive over time; give the capacity as a size such as 12GiB"
+    )]
+    NoPeak,
+    /// Coefficients that are not weights.
+    #[error(
+        "coefficients {load} and {store} of tier `{tier}` make no sense; both must be numbers of at least 0, and one of them above 0"
+    )]
+    BadCoefficients {
+        /// The tier.
+        tier: String,
+        /// Load coefficient.
+        load: f64,
+        /// Store coefficient.
+        store: f64,
+    },
+}

@@ -1,0 +1,138 @@
+//! `density`: the base placement of ecoHMEM, a greedy relaxation of the 0/1 multiple knapsack problem.
+//!
+//! The tiers are the knapsacks, filled one after the other from the fastest to the slowest. For each, the sites that
+//! are left are sorted by value, and taken in that order if they still fit; a site larger than what is left is passed
+//! over and the next is tried. The value is
+//!
+//! ```text
+//! (load coefficient * load misses + store coefficient * store misses) / size
+//! ```
+//!
+//! (M. Jordà, S. Rai, E. Ayguadé, J. Labarta, A. J. Peña: "ecoHMEM: Improving Object Placement Methodology for Hybrid
+//! Memory Systems in HPC", IEEE CLUSTER 2022, sections IV.B and V.) The slowest tier takes the rest. A site without
+//! misses goes there at once: it would only take room from sites not seen yet.
+//!
+//! The paper gives each tier a pair of coefficients and leaves open which pair weighs the sites that compete for a
+//! tier. Here it is the pair of the *next slower* tier: a site that is not taken has its misses served there, so that
+//! is what taking it saves. With Optane below DRAM, whose writes are far slower than its reads, stores therefore
+//! count more in the competition for DRAM, which is what section V introduces them for.
+
+use crate::tiers::TierUse;
+use crate::{Error, Options, Placement, Policy, assemble, tiers};
+use model::{Bytes, Coefficients, Observed, Plan, Platform, SiteUse};
+
+/// The base placement of ecoHMEM.
+pub struct Density;
+
+impl Policy for Density {
+    fn name(&self) -> &'static str {
+        "density"
+    }
+    fn summary(&self) -> &'static str {
+        "the most misses per byte go to the fastest tier they fit in"
+    }
+    fn source(&self) -> &'static str {
+        "ecoHMEM (Jordà et al., CLUSTER 2022), sections IV.B and V: base placement"
+    }
+    fn decide(&self, observed: &Observed, platform: &Platform, options: &Options) -> Result<Plan, Error> {
+        let tiers = tiers::resolve(observed, platform, options)?;
+        let placements = fill(&observed.sites, &tiers, options);
+        Ok(assemble(self.name(), observed, platform, &tiers, placements))
+    }
+}
+
+/// Value of a site to a tier: weighted misses per byte.
+fn value(site: &SiteUse, size: Bytes, weights: Coefficients) -> f64 {
+    let cost = weights.load * site.load_misses + weights.store * site.store_misses;
+    if size.0 == 0 { 0.0 } else { cost / size.0 as f64 }
+}
+
+/// One placement for each site, in the order of `sites`.
+fn fill(sites: &[SiteUse], tiers: &[TierUse], options: &Options) -> Vec<Placement> {
+    let default = tiers.len() - 1;
+    let size = |i: usize| options.size.of(&sites[i]);
+    let cold = || Placement { tier: default, value: 0.0, why: "no misses were seen on it".to_string() };
+    let mut placements: Vec<Placement> = sites.iter().map(|_| cold()).collect();
+
+    let mut left: Vec<usize> = (0..sites.len()).filter(|&i| sites[i].misses() > 0.0 && size(i).0 > 0).collect();
+    let candidates = left.len();
+    for (k, tier) in tiers.iter().enumerate() {
+        let weights = tiers[(k + 1).min(default)].coefficients;
+        let placed = candidates - left.len();
+        // The id last, so that equal sites come out in the same order in every run.
+        left.sort_by(|&a, &b| {
+            let by_value = value(&sites[b], size(b), weights).total_cmp(&value(&sites[a], size(a), weights));
+            by_value.then(size(a).cmp(&size(b))).then(sites[a].site.id.cmp(&sites[b].site.id))
+        });
+        let mut room = tier.budget;
+        let mut passed_over = Vec::new();
+        for (rank, i) in left.into_iter().enumerate() {
+            let heat = heat(&sites[i], size(i), weights, placed + rank + 1);
+            placements[i].value = value(&sites[i], size(i), weights);
+            match room {
+                Some(free) if size(i) > free && k < default => {
+                    let full = format!("does not fit in the {free} left of {}", tier.tier.name);
+                    placements[i].why =
+                        if k == 0 { format!("{heat}; {full}") } else { format!("{}, {full}", placements[i].why) };
+                    passed_over.push(i);
+                }
+                _ => {
+                    placements[i].tier = k;
+                    room = room.map(|free| free - size(i));
+                    if k == 0 {
+                        placements[i].why = match tier.budget {
+                            Some(budget) => format!("{heat}; fits in the {budget} of {}", tier.tier.name),
+                            None => heat,
+                        };
+                    }
+                }
+            }
+        }
+        left = passed_over;
+    }
+    placements
+}
+
+/// "0.84 misses/byte, 3rd densest", with the weight of stores where it is not that of loads.
+fn heat(site: &SiteUse, size: Bytes, weights: Coefficients, rank: usize) -> String {
+    let density = site.misses() / size.0 as f64;
+    let stores = match (weights.store / weights.load, site.store_misses > 0.0) {
+        (ratio, true) if ratio.is_finite() && (ratio - 1.0).abs() >= 0.05 => format!(" (stores count {ratio:.1}x)"),
+        (ratio, true) if ratio.is_infinite() => " (only stores count)".to_string(),
+        _ => String::new(),
+    };
+    format!("{} misses/byte{stores}, {} densest", significant(density), ordinal(rank))
+}
+
+/// Two significant digits, without an exponent for what usually occurs.
+fn significant(x: f64) -> String {
+    match x {
+        x if x >= 10.0 => format!("{x:.0}"),
+        x if x >= 1.0 => format!("{x:.1}"),
+        x if x >= 0.01 => format!("{x:.2}"),
+        x => format!("{x:.1e}"),
+    }
+}
+
+/// 1st, 2nd, 3rd, 4th, 11th, 21st.
+fn ordinal(n: usize) -> String {
+    let suffix = match (n % 10, n % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{n}{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinals() {
+        let said: Vec<String> = [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].into_iter().map(ordinal).collect();
+        assert_eq!(said, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"]);
+    }
+}

@@ -1,0 +1,77 @@
+//! Small profiles and platforms, written down by hand.
+#![allow(dead_code)] // each test file uses its own part
+
+use model::observed::TimePoint;
+use model::*;
+
+/// A site of `peak` bytes with these misses; its id is `n`.
+pub fn site(n: u64, peak: u64, load_misses: f64, store_misses: f64) -> SiteUse {
+    let module = Module { path: "/usr/bin/app".to_string(), build_id: "ab12".to_string() };
+    let source = SourceLine { function: format!("f{n}"), file: "src/app.c".to_string(), line: n as u32 };
+    SiteUse {
+        site: Site {
+            id: SiteId(n),
+            frames: vec![Frame { module: Some(module), offset: 0x1000 + n, source: vec![source] }],
+        },
+        objects: 1,
+        largest: Bytes(peak),
+        peak: Bytes(peak),
+        allocated: Bytes(peak),
+        resident: None,
+        first_alloc: Nanos(0),
+        last_free: Nanos(1_000_000_000),
+        mean_lifetime: Nanos(1_000_000_000),
+        total_lifetime: Nanos(1_000_000_000),
+        load_misses,
+        store_misses,
+        samples: 10,
+        pattern: Pattern::Unknown,
+    }
+}
+
+/// A profile of these sites, all alive at once.
+pub fn observed(sites: Vec<SiteUse>) -> Observed {
+    let live = sites.iter().map(|s| (s.site.id, s.peak)).collect();
+    Observed {
+        command: vec!["app".to_string(), "--size=2".to_string()],
+        started: 1_700_000_000,
+        duration: Nanos(1_000_000_000),
+        outcome: "exit 0".to_string(),
+        threshold: Bytes::kib(4),
+        sampler: "page-fault".to_string(),
+        sampler_error: String::new(),
+        processes: 1,
+        platform: None,
+        sites,
+        unattributed: 0.0,
+        timeline: vec![TimePoint { at: Nanos(0), live, misses: vec![] }],
+        losses: vec![],
+    }
+}
+
+/// A tier of `capacity` bytes on node `node`.
+pub fn tier(name: &str, node: u32, capacity: u64) -> Tier {
+    Tier {
+        name: name.to_string(),
+        kind: Figure::new(TierKind::Dram, Origin::Kernel),
+        nodes: vec![node],
+        dir: None,
+        capacity: Some(Figure::new(Bytes(capacity), Origin::Kernel)),
+        free: None,
+        latency: None,
+        loaded_latency: None,
+        read_bandwidth: None,
+        write_bandwidth: None,
+        coefficients: None,
+        near_cpus: String::new(),
+    }
+}
+
+pub fn platform(tiers: Vec<Tier>) -> Platform {
+    Platform { name: "bench".to_string(), description: String::new(), source: String::new(), llc: None, tiers }
+}
+
+/// Name of the tier of site `n`.
+pub fn tier_of(plan: &Plan, n: u64) -> &str {
+    &plan.sites.iter().find(|s| s.id == SiteId(n)).expect("every site is in the plan").tier
+}
