@@ -1,0 +1,112 @@
+//! A platform as a table for people: every figure above its origin.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use model::{Figure, Platform, Space, Tier};
+use std::fmt::Display;
+
+/// The whole platform: name, tiers, spaces. `width` is the number of columns of the terminal.
+pub fn platform(p: &Platform, width: u16) -> String {
+    let mut lines = vec![p.name.clone()];
+    if !p.description.is_empty() {
+        lines[0] += &format!(": {}", p.description);
+    }
+    if !p.source.is_empty() {
+        lines.push(format!("source: {}", p.source));
+    }
+    if let Some(llc) = p.llc {
+        lines.push(format!("last-level cache: {} ({})", llc.value, llc.origin));
+    }
+    let mut text = lines.iter().map(|l| wrap(l, width)).collect::<Vec<_>>().join("\n");
+    text += &format!("\n\n{}\n\n", tiers(p, width));
+    text += &spaces(p);
+    text
+}
+
+/// The table of tiers.
+fn tiers(p: &Platform, width: u16) -> String {
+    let loaded = p.tiers.iter().any(|t| t.loaded_latency.is_some());
+    let with_dir = p.tiers.iter().any(|t| t.dir.is_some());
+    let mut header = vec!["tier", "kind", if with_dir { "place" } else { "nodes" }, "capacity", "free", "latency"];
+    if loaded {
+        header.push("loaded\nlatency");
+    }
+    header.extend(["read", "write", "near\nCPUs"]);
+    let mut table = plain(width);
+    table.set_header(header);
+    for tier in &p.tiers {
+        let mut row = vec![tier.name.clone(), figure(Some(tier.kind)), place(tier)];
+        row.extend([figure(tier.capacity), figure(tier.free), figure(tier.latency)]);
+        if loaded {
+            row.push(figure(tier.loaded_latency));
+        }
+        let near = if tier.near_cpus.is_empty() { "-".into() } else { tier.near_cpus.replace(',', ", ") };
+        row.extend([figure(tier.read_bandwidth), figure(tier.write_bandwidth), near]);
+        table.add_row(row);
+    }
+    let columns = table.column_count();
+    for column in table.column_iter_mut().take(columns - 1).skip(3) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    finish(&table)
+}
+
+fn place(tier: &Tier) -> String {
+    match &tier.dir {
+        Some(dir) => dir.display().to_string(),
+        None if tier.nodes.is_empty() => "-".into(),
+        None => crate::sysfs::format_list(&tier.nodes).replace(',', ", "),
+    }
+}
+
+/// The value above its origin, or a dash.
+fn figure<T: Display>(f: Option<Figure<T>>) -> String {
+    f.map_or_else(|| "-".into(), |f| format!("{}\n{}", f.value, f.origin))
+}
+
+/// Which tier each space resolves to, and by which figure.
+fn spaces(p: &Platform) -> String {
+    let mut text = String::from("spaces\n");
+    for space in Space::ALL {
+        let Some(tier) = p.space(space) else { continue };
+        let (why, what) = match space {
+            Space::HighestBandwidth => (tier.read_bandwidth.map(|f| f.value.to_string()), "bandwidth"),
+            Space::LowestLatency => (tier.latency.map(|f| f.value.to_string()), "latency"),
+            Space::LargestCapacity => (tier.capacity.map(|f| f.value.to_string()), "capacity"),
+        };
+        let why = match why {
+            Some(value) => value,
+            None if p.tiers.len() == 1 => "the only tier".into(),
+            None => format!("no {what} is known: the first tier"),
+        };
+        text += &format!("  {space:18} {} ({why})\n", tier.name);
+    }
+    text
+}
+
+/// An empty table without lines, two spaces between columns, one on narrow terminals.
+pub(crate) fn plain(width: u16) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    table
+}
+
+/// Prints a table without blanks at line ends.
+pub(crate) fn finish(table: &Table) -> String {
+    table.lines().map(|l| l.trim_end().to_string()).collect::<Vec<_>>().join("\n")
+}
+
+/// Breaks a line at blanks; continued lines are indented.
+fn wrap(line: &str, width: u16) -> String {
+    let mut lines = vec![String::new()];
+    for word in line.split(' ') {
+        let last = lines.last_mut().expect("never empty");
+        if !last.trim().is_empty() && last.chars().count() + 1 + word.chars().count() > width.into() {
+            lines.push(format!("    {word}"));
+        } else if last.is_empty() {
+            last.push_str(word);
+        } else {
+            *last += &format!(" {word}");
+        }
+    }
+    lines.join("\n")
+}
