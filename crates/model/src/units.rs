@@ -200,6 +200,20 @@ impl fmt::Display for GbPerSec {
     }
 }
 
+/// A number for people, in two significant digits, and without an exponent where it usually lies: `12`, `3.4`,
+/// `0.84`, `0.0021`, `8.1e-5`.
+pub fn significant(x: f64) -> String {
+    match x {
+        0.0 => "0".to_string(),
+        x if x >= 9.95 => format!("{x:.0}"),
+        x if x >= 0.995 => format!("{x:.1}"),
+        x if x >= 0.0995 => format!("{x:.2}"),
+        x if x >= 0.00995 => format!("{x:.3}"),
+        x if x >= 0.000995 => format!("{x:.4}"),
+        x => format!("{x:.1e}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,6 +241,15 @@ mod tests {
         }
         for text in ["", "20", "20GB", "GB/s", "-3GB/s"] {
             assert!(text.parse::<GbPerSec>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn two_digits_are_enough() {
+        for (x, text) in
+            [(0.0, "0"), (12.34, "12"), (3.36, "3.4"), (0.841, "0.84"), (0.00212, "0.0021"), (8.1e-5, "8.1e-5")]
+        {
+            assert_eq!(significant(x), text);
         }
     }
 

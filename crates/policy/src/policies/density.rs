@@ -19,6 +19,7 @@
 
 use crate::tiers::TierUse;
 use crate::{Error, Options, Placement, Policy, assemble, tiers};
+use model::units::significant;
 use model::{Bytes, Coefficients, Observed, Plan, Platform, SiteUse};
 
 /// The base placement of ecoHMEM.
@@ -102,16 +103,6 @@ fn heat(site: &SiteUse, size: Bytes, weights: Coefficients, rank: usize) -> Stri
         _ => String::new(),
     };
     format!("{} misses/byte{stores}, {} densest", significant(density), ordinal(rank))
-}
-
-/// Two significant digits, without an exponent for what usually occurs.
-fn significant(x: f64) -> String {
-    match x {
-        x if x >= 10.0 => format!("{x:.0}"),
-        x if x >= 1.0 => format!("{x:.1}"),
-        x if x >= 0.01 => format!("{x:.2}"),
-        x => format!("{x:.1e}"),
-    }
 }
 
 /// 1st, 2nd, 3rd, 4th, 11th, 21st.
