@@ -1,10 +1,14 @@
 //! `hearth platform`: which memories a machine has and how fast they are.
 
 use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
 use model::{Platform, Space};
+use platform::ThisMachine;
+use platform::measure::Measured;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
 
 /// Shows the memory tiers of this machine, of a known one, or of one you describe
 #[derive(clap::Args)]
@@ -17,6 +21,9 @@ pub struct Args {
     /// List the platforms of the library
     #[arg(long, conflicts_with_all = ["platform", "set", "topology"])]
     list: bool,
+    /// Measure this machine's memory, and keep the result for later
+    #[arg(long, conflicts_with_all = ["platform", "list", "topology"])]
+    measure: bool,
     /// Change one value, for example cxl.latency=250ns; may be given several times
     #[arg(long, value_name = "TIER.FIELD=VALUE")]
     set: Vec<String>,
@@ -31,6 +38,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 EXAMPLES
   hearth platform                             the memories of this machine
+  hearth platform --measure                   measure them: latency and bandwidth of every pair of nodes
   hearth platform --list                      the machines Hearth knows
   hearth platform knl-7210-flat-snc4          one of them
   hearth platform ./mine.toml                 one of your own
@@ -43,18 +51,48 @@ pub fn run(args: Args) -> Result<ExitCode> {
         list(args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut shown = match (&args.platform, &args.topology) {
-        (Some(name), _) => platform::load(name)?,
-        (None, Some(topology)) => platform::described(topology)?,
-        (None, None) => platform::discover()?,
+    let (mut shown, measured) = match (&args.platform, &args.topology) {
+        (Some(name), _) => (platform::load(name)?, None),
+        (None, Some(topology)) => (platform::described(topology)?, None),
+        (None, None) => {
+            let ThisMachine { platform, measured } = if args.measure { measure()? } else { platform::this_machine()? };
+            (platform, measured)
+        }
     };
     platform::apply_overrides(&mut shown, &args.set)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&WithSpaces::of(&shown))?);
-    } else {
-        print!("{}", platform::text::platform(&shown, width()));
+        println!("{}", serde_json::to_string_pretty(&Shown::of(&shown, measured.as_ref()))?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    print!("{}", platform::text::platform(&shown, width()));
+    match measured {
+        Some(m) if args.measure => print!("\n{}", platform::text::measured(&m, width())),
+        Some(m) => println!("\nmeasured {}; `hearth platform --measure` measures again", age(m.taken)),
+        None => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Measures with a line of progress on a terminal.
+fn measure() -> Result<ThisMachine> {
+    let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} measuring {msg}")?);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    let result = platform::measure(&mut |what| bar.set_message(what.to_string()));
+    bar.finish_and_clear();
+    Ok(result?)
+}
+
+/// How long ago, in words.
+fn age(taken: u64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let minutes = now.saturating_sub(taken) / 60;
+    let (n, unit) = match minutes {
+        0 => return "just now".into(),
+        1..=119 => (minutes, "minute"),
+        120..=2879 => (minutes / 60, "hour"),
+        _ => (minutes / 1440, "day"),
+    };
+    format!("{n} {unit}{} ago", if n == 1 { "" } else { "s" })
 }
 
 fn list(json: bool) -> Result<()> {
@@ -76,17 +114,19 @@ fn width() -> u16 {
     terminal_size::terminal_size().map_or(100, |(w, _)| w.0)
 }
 
-/// The platform with what its spaces resolve to.
+/// What `--json` prints: the platform, what its spaces resolve to, and what was measured.
 #[derive(Serialize)]
-struct WithSpaces<'a> {
+struct Shown<'a> {
     #[serde(flatten)]
     platform: &'a Platform,
     spaces: BTreeMap<String, &'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<&'a Measured>,
 }
 
-impl WithSpaces<'_> {
-    fn of(platform: &Platform) -> WithSpaces<'_> {
+impl<'a> Shown<'a> {
+    fn of(platform: &'a Platform, measured: Option<&'a Measured>) -> Shown<'a> {
         let resolve = |s: Space| Some((s.to_string(), platform.space(s)?.name.as_str()));
-        WithSpaces { platform, spaces: Space::ALL.into_iter().filter_map(resolve).collect() }
+        Shown { platform, spaces: Space::ALL.into_iter().filter_map(resolve).collect(), measured }
     }
 }

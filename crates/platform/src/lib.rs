@@ -3,7 +3,8 @@
 //! 1. [`discover`] asks hwloc and the kernel about this machine and adds what was measured on it before.
 //! 2. [`load`] takes a platform from the library or from a file of the user's.
 //! 3. [`apply_overrides`] lets the user correct single values.
-//! 4. [`text::platform`] prints a platform for people.
+//! 4. [`measure()`] measures latency and bandwidth of every pair of CPU node and memory node, and keeps the result.
+//! 5. [`text::platform`] prints a platform for people.
 //!
 //! Every value carries its [`model::Origin`].
 
@@ -12,13 +13,15 @@ mod error;
 mod facts;
 mod file;
 mod hwloc;
+mod kept;
 mod library;
+pub mod measure;
 mod overrides;
 mod sysfs;
 pub mod text;
 mod tiers;
 
-pub use discover::{described, discover};
+pub use discover::{ThisMachine, described, discover, measure, this_machine};
 pub use error::Error;
 pub use file::load;
 pub use library::{Entry, library};

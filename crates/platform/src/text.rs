@@ -1,7 +1,9 @@
-//! A platform as a table for people: every figure above its origin.
+//! A platform, and what was measured on it, as tables for people: every figure above its origin.
 
+use crate::measure::Measured;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use model::{Figure, Platform, Space, Tier};
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 /// The whole platform: name, tiers, spaces. `width` is the number of columns of the terminal.
@@ -83,15 +85,39 @@ fn spaces(p: &Platform) -> String {
     text
 }
 
-/// An empty table without lines, two spaces between columns, one on narrow terminals.
-pub(crate) fn plain(width: u16) -> Table {
+/// What was measured: latencies and bandwidth by number of threads, for every pair of nodes.
+pub fn measured(m: &Measured, width: u16) -> String {
+    let mut table = plain(width);
+    table.set_header(["CPUs of", "memory of", "idle", "loaded", "threads", "read", "write", "1R1W"]);
+    for pair in &m.pairs {
+        let ns = |v: f64| format!("{v:.0} ns");
+        let loaded = pair.loaded_latency_ns.zip(pair.loaded_bandwidth);
+        let loaded = loaded.map_or_else(|| "-".into(), |(l, b)| format!("{} at {b}", ns(l)));
+        let mut first =
+            [format!("node {}", pair.cpu_node), format!("node {}", pair.memory_node), ns(pair.latency_ns), loaded];
+        for p in &pair.bandwidth {
+            let points = [p.threads.to_string(), p.read.to_string(), p.write.to_string(), p.read_write.to_string()];
+            table.add_row(first.into_iter().chain(points));
+            first = Default::default();
+        }
+    }
+    for column in table.column_iter_mut().skip(4) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let notes: BTreeSet<&String> = m.pairs.iter().flat_map(|p| &p.notes).collect();
+    let notes: String = notes.iter().map(|n| wrap(&format!("note: {n}"), width) + "\n").collect();
+    format!("{}\n{notes}", finish(&table))
+}
+
+/// An empty table without lines, that fits the terminal.
+fn plain(width: u16) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     table
 }
 
 /// Prints a table without blanks at line ends.
-pub(crate) fn finish(table: &Table) -> String {
+fn finish(table: &Table) -> String {
     table.lines().map(|l| l.trim_end().to_string()).collect::<Vec<_>>().join("\n")
 }
 

@@ -201,7 +201,7 @@ fn rank(kind: TierKind) -> u8 {
 }
 
 /// Names tiers after their kind: `hbm`, `dram`; a second tier of a kind is `dram2`.
-fn name_by_kind(platform: &mut Platform) {
+pub(crate) fn name_by_kind(platform: &mut Platform) {
     let mut seen: Vec<TierKind> = Vec::new();
     for tier in &mut platform.tiers {
         let kind = tier.kind.value;

@@ -1,0 +1,182 @@
+//! The inner loops: what the memory is asked to do, in instructions that no compiler can elide or change.
+//!
+//! x86-64 loops are assembly: 16-byte loads, ordinary stores (which read the line first: one read and one write), and
+//! non-temporal stores (writes only). Other processors use volatile 8-byte accesses, and rely on them to detect that
+//! whole lines are overwritten when only writes are meant. What is written is not zero: some processors drop writes of
+//! zero over zero.
+
+/// Block that every kernel works on in one call; a multiple of all step sizes.
+pub const BLOCK: usize = 256 << 10;
+
+/// What a streaming thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Reads only.
+    Read,
+    /// Writes only.
+    Write,
+    /// As many reads as writes (1R1W).
+    ReadWrite,
+}
+
+impl Mode {
+    /// Bytes that cross the memory bus per byte of buffer.
+    pub fn traffic(self) -> u64 {
+        if self == Mode::ReadWrite { 2 } else { 1 }
+    }
+
+    /// Goes once over a block.
+    ///
+    /// # Safety
+    /// `block` points to [`BLOCK`] bytes, 64-byte aligned, readable and writable, that nobody holds a reference to.
+    pub unsafe fn run(self, block: *mut u8) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            match self {
+                Mode::Read => read(block),
+                Mode::Write => write(block),
+                Mode::ReadWrite => read_write(block),
+            }
+        }
+    }
+}
+
+/// 256 bytes an iteration with this instruction; `\off` is the offset.
+#[cfg(target_arch = "x86_64")]
+macro_rules! stream {
+    ($block:ident, $instruction:literal, $fence:literal) => {
+        std::arch::asm!(
+            "movq xmm0, {end}",
+            "punpcklqdq xmm0, xmm0",
+            "2:",
+            ".irp off,0,16,32,48,64,80,96,112,128,144,160,176,192,208,224,240",
+            $instruction,
+            ".endr",
+            "add {p}, 256",
+            "cmp {p}, {end}",
+            "jb 2b",
+            $fence,
+            p = inout(reg) $block => _,
+            end = in(reg) $block.add(BLOCK),
+            out("xmm0") _,
+            options(nostack)
+        )
+    };
+}
+
+/// # Safety
+/// As [`Mode::run`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn read(block: *mut u8) {
+    // SAFETY: reads the block only.
+    unsafe { stream!(block, "movaps xmm0, [{p} + \\off]", "") }
+}
+
+/// # Safety
+/// As [`Mode::run`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn write(block: *mut u8) {
+    // SAFETY: writes the block only.
+    unsafe { stream!(block, "movntdq [{p} + \\off], xmm0", "sfence") }
+}
+
+/// # Safety
+/// As [`Mode::run`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn read_write(block: *mut u8) {
+    // SAFETY: writes the block only.
+    unsafe { stream!(block, "movaps [{p} + \\off], xmm0", "") }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod portable {
+    use super::BLOCK;
+
+    fn words(block: *mut u8) -> impl Iterator<Item = *mut u64> {
+        (0..BLOCK / 8).map(move |i| block.cast::<u64>().wrapping_add(i))
+    }
+
+    /// # Safety
+    /// As [`super::Mode::run`].
+    pub unsafe fn read(block: *mut u8) {
+        for word in words(block) {
+            // SAFETY: inside the block.
+            unsafe { word.read_volatile() };
+        }
+    }
+
+    /// # Safety
+    /// As [`super::Mode::run`].
+    pub unsafe fn write(block: *mut u8) {
+        for word in words(block) {
+            // SAFETY: inside the block.
+            unsafe { word.write_volatile(1) };
+        }
+    }
+
+    /// # Safety
+    /// As [`super::Mode::run`].
+    pub unsafe fn read_write(block: *mut u8) {
+        for word in words(block) {
+            // SAFETY: inside the block.
+            unsafe { word.write_volatile(word.read_volatile().wrapping_add(1)) };
+        }
+    }
+}
+#[cfg(not(target_arch = "x86_64"))]
+use portable::{read, read_write, write};
+
+/// Follows `steps` pointers, 16 at a time, and returns the last.
+///
+/// # Safety
+/// `start` is an element of a closed chain of pointers.
+pub unsafe fn chase(start: *const u8, steps: u64) -> *const u8 {
+    let mut p = start;
+    for _ in 0..steps.div_ceil(16) {
+        // SAFETY: every element of the chain holds the address of the next.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::asm!(".rept 16", "mov {p}, [{p}]", ".endr", p = inout(reg) p, options(nostack, readonly));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        for _ in 0..16 {
+            // SAFETY: as above.
+            p = unsafe { p.cast::<*const u8>().read_volatile() };
+        }
+    }
+    p
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(64))]
+    struct Block([u8; BLOCK]);
+
+    #[test]
+    fn writes_cover_the_block_and_reads_leave_it() {
+        let mut block = vec![Block([7; BLOCK])];
+        let p = block[0].0.as_mut_ptr();
+        // SAFETY: one aligned block of our own.
+        unsafe { Mode::Read.run(p) };
+        assert!(block[0].0.iter().all(|&b| b == 7));
+        for mode in [Mode::Write, Mode::ReadWrite] {
+            block[0].0.fill(7);
+            // SAFETY: as above.
+            unsafe { mode.run(block[0].0.as_mut_ptr()) };
+            assert!(block[0].0.chunks_exact(8).all(|word| word != [7; 8]), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn the_chase_follows_the_chain() {
+        let mut chain = [std::ptr::null::<u8>(); 5];
+        for i in 0..5 {
+            chain[i] = (&raw const chain[(i + 1) % 5]).cast();
+        }
+        // SAFETY: the chain is closed.
+        let end = unsafe { chase((&raw const chain[0]).cast(), 32) };
+        assert_eq!(end, (&raw const chain[32 % 5]).cast(), "32 steps over five elements");
+    }
+}
