@@ -1,0 +1,219 @@
+//! The rule cache: return address -> packed rule and frame token, in one fixed table that readers search with plain
+//! loads and writers fill without locks.
+//!
+//! Open addressing with linear probing over at most [`PROBES`] slots. A slot is written once, by whoever swings its key
+//! from free to [`BUSY`]; it becomes free again when the cache's generation moves on ([`RuleCache::forget`]), because
+//! the generation is part of every key. As a slot may be rewritten while it is read, a reader looks at the key again
+//! after reading (a sequence lock whose counter is the key). A thread that dies, forks or is interrupted inside a write
+//! leaves one slot busy for ever and blocks nobody. When no slot is free nearby, the rule is simply not kept.
+
+use super::rule::Rule;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// log2 of the number of slots. 2^17 slots of 32 bytes are 4 MiB of address space, touched as they fill; a large
+/// application has tens of thousands of call sites on its allocation paths.
+const SLOT_BITS: u32 = 17;
+const SLOTS: usize = 1 << SLOT_BITS;
+const PROBES: usize = 32;
+
+const FREE: u64 = 0;
+const BUSY: u64 = 1;
+
+/// User addresses have 47 bits, so keys have room for the generation and for how the address came about.
+const ADDRESS_BITS: u32 = 47;
+const GENERATIONS: u64 = 1 << 15;
+const EXACT: u64 = 1 << 63;
+
+/// How long the table is, for whoever maps it.
+pub(super) const BYTES: usize = SLOTS * size_of::<Slot>();
+
+#[repr(C, align(32))]
+struct Slot {
+    key: AtomicU64,
+    rule: AtomicU64,
+    token: AtomicU64,
+}
+
+/// What is known about one code address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Known {
+    pub rule: Rule,
+    pub token: u64,
+}
+
+pub(super) struct RuleCache {
+    slots: &'static [Slot; SLOTS],
+    generation: AtomicU64,
+}
+
+/// The part of a key that is the same for all addresses of a kind during one walk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Epoch(u64);
+
+impl Epoch {
+    /// For a pc that is the next instruction to run, not a return address: its unwind row is its own, not that of the
+    /// call before it.
+    pub const fn exact(self) -> Epoch {
+        Epoch(self.0 | EXACT)
+    }
+}
+
+impl RuleCache {
+    /// # Safety
+    /// `memory` is [`BYTES`] of zeroed memory, aligned to 32, for this cache alone and for ever.
+    pub unsafe fn new(memory: *mut u8) -> RuleCache {
+        // SAFETY: the caller's promise; all-zero is a valid slot.
+        let slots = unsafe { &*memory.cast::<[Slot; SLOTS]>() };
+        RuleCache { slots, generation: AtomicU64::new(1) }
+    }
+
+    #[inline(always)]
+    pub fn epoch(&self) -> Epoch {
+        Epoch(self.generation.load(Ordering::Acquire) << ADDRESS_BITS)
+    }
+
+    /// Every rule learned so far is void.
+    pub fn forget(&self) {
+        let next = self.generation.fetch_add(1, Ordering::AcqRel) + 1;
+        if next >= GENERATIONS {
+            // The number would come round to generations whose keys may still be in the table: clear it.
+            for slot in self.slots.iter().filter(|s| s.key.load(Ordering::Relaxed) != BUSY) {
+                slot.key.store(FREE, Ordering::Release);
+            }
+            let _ = self.generation.compare_exchange(next, 1, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn start(pc: usize) -> usize {
+        // Fibonacci hashing (Knuth, TAOCP 6.4).
+        ((pc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOT_BITS)) as usize
+    }
+
+    #[inline(always)]
+    pub fn get(&self, epoch: Epoch, pc: usize) -> Option<Known> {
+        let key = epoch.0 | pc as u64;
+        let mut at = Self::start(pc);
+        for _ in 0..PROBES {
+            let slot = self.slots.get(at)?;
+            let found = slot.key.load(Ordering::Acquire);
+            if found == key {
+                let known =
+                    Known { rule: Rule(slot.rule.load(Ordering::Relaxed)), token: slot.token.load(Ordering::Relaxed) };
+                fence(Ordering::Acquire);
+                return (slot.key.load(Ordering::Relaxed) == key).then_some(known);
+            }
+            if found == FREE {
+                return None;
+            }
+            at = (at + 1) % SLOTS;
+        }
+        None
+    }
+
+    /// Keep `known` for `pc`; quietly not, if the table is full there or the generation moved on since `epoch`.
+    #[cold]
+    pub fn put(&self, epoch: Epoch, pc: usize, known: Known) {
+        if pc >> ADDRESS_BITS != 0 {
+            return;
+        }
+        let key = epoch.0 | pc as u64;
+        let generation = (epoch.0 & !EXACT) >> ADDRESS_BITS;
+        let mut at = Self::start(pc);
+        for _ in 0..PROBES {
+            let Some(slot) = self.slots.get(at) else { return };
+            let found = slot.key.load(Ordering::Acquire);
+            if found == key {
+                return;
+            }
+            let stale = found != BUSY && (found & !EXACT) >> ADDRESS_BITS != generation;
+            if stale && slot.key.compare_exchange(found, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                fence(Ordering::Release);
+                slot.rule.store(known.rule.0, Ordering::Relaxed);
+                slot.token.store(known.token, Ordering::Relaxed);
+                slot.key.store(key, Ordering::Release);
+                return;
+            }
+            at = (at + 1) % SLOTS;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::map_zeroed;
+    use super::*;
+
+    fn cache() -> RuleCache {
+        // SAFETY: fresh, zeroed, page-aligned, never unmapped.
+        unsafe { RuleCache::new(map_zeroed(BYTES).unwrap()) }
+    }
+
+    fn known(pc: usize) -> Known {
+        Known { rule: Rule(pc as u64 * 3), token: !(pc as u64) }
+    }
+
+    #[test]
+    fn finds_what_was_kept_until_told_to_forget() {
+        let c = cache();
+        let old = c.epoch();
+        for pc in 0x1000..0x3000 {
+            c.put(old, pc, known(pc));
+        }
+        for pc in 0x1000..0x3000 {
+            assert_eq!(c.get(old, pc), Some(known(pc)));
+            assert_eq!(c.get(old.exact(), pc), None);
+        }
+        c.forget();
+        assert_eq!(c.get(c.epoch(), 0x1000), None);
+        c.put(c.epoch(), 0x1000, Known { rule: Rule(7), token: 7 });
+        assert_eq!(c.get(c.epoch(), 0x1000), Some(Known { rule: Rule(7), token: 7 }));
+    }
+
+    #[test]
+    fn forgets_across_the_wrap_of_generations() {
+        let c = cache();
+        let first = c.epoch();
+        c.put(first, 0x1234, known(1));
+        while {
+            c.forget();
+            c.epoch() != first
+        } {}
+        assert_eq!(c.get(first, 0x1234), None);
+    }
+
+    #[test]
+    fn a_full_table_drops_new_rules_and_keeps_old_ones() {
+        let c = cache();
+        let e = c.epoch();
+        let kept = |n: usize| (0..n).filter(|&i| c.get(e, 0x10000 + i * 5) == Some(known(i))).count();
+        for i in 0..SLOTS * 2 {
+            c.put(e, 0x10000 + i * 5, known(i));
+        }
+        let n = kept(SLOTS * 2);
+        assert!(n > SLOTS * 9 / 10 && n <= SLOTS, "{n}");
+    }
+
+    #[test]
+    fn readers_never_see_a_torn_rule() {
+        let c = cache();
+        std::thread::scope(|s| {
+            for t in 0..4 {
+                let c = &c;
+                s.spawn(move || {
+                    for i in 0..200_000usize {
+                        let (e, pc) = (c.epoch(), 0x4000 + (i * 7 + t) % 512);
+                        if let Some(k) = c.get(e, pc) {
+                            assert_eq!(k, known(pc));
+                        } else {
+                            c.put(e, pc, known(pc));
+                        }
+                        if i % 1000 == t {
+                            c.forget();
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
