@@ -1,0 +1,118 @@
+//! The page-fault sampler ranks objects by their cache misses as a simulated cache does, as root and as any user.
+
+use hearth_tests::{Room, function_sites, hearth, program, run, run_as_nobody};
+use model::Observed;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Rounds of `eight`: some twenty seconds.
+const WORK: &str = "40000";
+const FUNCTIONS: [&str; 8] = [
+    "alloc_stream_read",
+    "alloc_stream_write",
+    "alloc_strided",
+    "alloc_random_read",
+    "alloc_random_write",
+    "alloc_chase",
+    "alloc_rmw",
+    "alloc_resident",
+];
+
+/// Misses by allocation function in the simulated cache, of the size that the machine's last-level cache has.
+fn simulated(room: &Room) -> BTreeMap<String, f64> {
+    let mut simulated = room.command(program("eight-simulated"));
+    simulated.args(["--work", WORK, "--truth", "truth.json"]).env("LLC_KIB", llc_kib().to_string());
+    run(&mut simulated).expect(0);
+    let truth = fs::read_to_string(room.path("truth.json")).expect("the simulation's counts");
+    let of = |line: &str| {
+        let v: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+        let number = |key: &str| v[key].as_f64().expect("a number");
+        (v["function"].as_str().expect("a name").to_string(), number("load_misses") + number("store_misses"))
+    };
+    truth.lines().map(of).collect()
+}
+
+/// Size of the largest cache of CPU 0, from sysfs; 32 MiB where the kernel does not say.
+fn llc_kib() -> u64 {
+    let size = |i: u32| {
+        let text = fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{i}/size")).ok()?;
+        text.trim().strip_suffix('K')?.parse().ok()
+    };
+    (0..8).filter_map(size).max().unwrap_or(32 << 10)
+}
+
+fn estimated(observed: &Observed) -> BTreeMap<String, f64> {
+    FUNCTIONS
+        .iter()
+        .map(|f| {
+            assert_eq!(function_sites(observed, f).count(), 1, "sites of {f}");
+            (f.to_string(), function_sites(observed, f).map(|s| s.misses()).sum())
+        })
+        .collect()
+}
+
+/// Spearman's rank correlation; equal values share their mean rank.
+fn spearman(a: &[f64], b: &[f64]) -> f64 {
+    let ranks = |v: &[f64]| -> Vec<f64> {
+        v.iter()
+            .map(|x| {
+                let below = v.iter().filter(|y| *y < x).count() as f64;
+                let equal = v.iter().filter(|y| *y == x).count() as f64;
+                below + (equal + 1.0) / 2.0
+            })
+            .collect()
+    };
+    let (a, b) = (ranks(a), ranks(b));
+    let mean = (a.len() as f64 + 1.0) / 2.0;
+    let sum = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>();
+    sum(&a, &b) / (sum(&a, &a) * sum(&b, &b)).sqrt()
+}
+
+#[track_caller]
+fn agree(who: &str, estimated: &BTreeMap<String, f64>, simulated: &BTreeMap<String, f64>) {
+    let total: f64 = estimated.values().sum();
+    let truth: f64 = simulated.values().sum();
+    println!("{who}: share of misses, estimated and simulated");
+    for (name, misses) in simulated {
+        println!("  {name:<20} {:6.2} % {:6.2} %", 100.0 * estimated[name] / total, 100.0 * misses / truth);
+    }
+    let values = |m: &BTreeMap<String, f64>| m.values().copied().collect::<Vec<_>>();
+    let rho = spearman(&values(estimated), &values(simulated));
+    let resident = estimated["alloc_resident"] / total;
+    println!("  Spearman {rho:.3}, cache-resident {:.2} %", 100.0 * resident);
+    assert!(rho >= 0.95, "{who}: Spearman is {rho:.3}");
+    assert!(resident < 0.02, "{who}: the cache-resident object has {:.2} % of the misses", 100.0 * resident);
+}
+
+/// Copies what an unprivileged user needs to a place that everyone may enter.
+fn for_everyone(room: &Room) {
+    let built = hearth();
+    let beside = built.parent().expect("a folder");
+    for from in [built.as_path(), &beside.join("libhearth.so"), Path::new(&program("eight"))] {
+        fs::copy(from, room.path(from.file_name().expect("a file").to_str().expect("readable"))).expect("copying");
+    }
+    fs::set_permissions(room.path(""), fs::Permissions::from_mode(0o777)).expect("permissions");
+}
+
+#[test]
+fn misses_are_ranked_as_a_simulated_cache_ranks_them() {
+    let room = Room::new();
+    let truth = simulated(&room);
+    let eight = program("eight");
+    room.record(&["--sampler", "page-fault"], "root.hearth", &[&eight, "--work", WORK]).expect(0);
+    agree("this user", &estimated(&room.observed("root.hearth")), &truth);
+    for_everyone(&room);
+    let mut nobody = room.command(room.path("hearth"));
+    nobody.args(["record", "--sampler", "page-fault", "-o", "nobody.hearth", "--", "./eight", "--work", WORK]);
+    run(run_as_nobody(&mut nobody)).expect(0);
+    agree("a user without privileges", &estimated(&room.observed("nobody.hearth")), &truth);
+}
+
+#[test]
+fn spearman_knows_its_extremes() {
+    assert_eq!(spearman(&[1.0, 2.0, 3.0], &[10.0, 200.0, 3000.0]), 1.0);
+    assert_eq!(spearman(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), -1.0);
+    assert!((spearman(&[1.0, 2.0, 3.0, 4.0], &[1.0, 3.0, 2.0, 4.0]) - 0.8).abs() < 1e-12);
+}

@@ -1,0 +1,8 @@
+//! End-to-end tests: real programs do the same with Hearth as without, profiles survive, sites are told apart, and bad
+//! input is answered by one sentence.
+
+mod bad_input;
+mod ends;
+mod kept;
+mod programs;
+mod sites;

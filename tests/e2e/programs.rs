@@ -1,0 +1,100 @@
+//! Programs do the same recorded and guided as alone: the project's own, and three of the distribution.
+
+use hearth_tests::{Room, program, programs, require_tool, workspace};
+
+#[test]
+fn c_with_threads() {
+    let observed = Room::new().same(&[&program("threads_c"), "--work", "20000"]);
+    assert!(observed.sites.len() >= 3, "only {} sites", observed.sites.len());
+}
+
+#[test]
+fn cpp_with_threads() {
+    Room::new().same(&[&program("threads_cpp"), "--work", "3000"]);
+}
+
+#[test]
+fn fortran_with_threads() {
+    Room::new().same(&[&program("threads_f90")]);
+}
+
+#[test]
+fn every_allocation_function() {
+    Room::new().same(&[&program("allocs")]);
+}
+
+/// A tool must not make one system call fail, come up short, be interrupted or hang.
+#[test]
+fn system_calls_into_managed_memory() {
+    Room::new().same(&[&program("syscalls"), "--seconds", "8"]);
+}
+
+#[test]
+fn objects_that_come_and_go() {
+    let observed = Room::new().same(&[&program("phases"), "--work", "300"]);
+    let grid: u64 = hearth_tests::function_sites(&observed, "alloc_grid").map(|s| s.objects).sum();
+    assert_eq!(grid, 2 * 300);
+}
+
+#[test]
+fn plug_ins_loaded_and_unloaded() {
+    let observed = Room::new().same(&[&program("dlopen"), "--turns", "100"]);
+    // Though one plug-in often lies where the other was, their objects are told apart.
+    for (function, objects) in [("plugin_a_alloc", 50 * 5), ("plugin_b_alloc", 50 * 5)] {
+        let found: u64 = hearth_tests::function_sites(&observed, function).map(|s| s.objects).sum();
+        assert_eq!(found, objects, "objects of {function}");
+    }
+}
+
+#[test]
+fn a_tree_of_processes() {
+    let observed = Room::new().same(&[&program("tree.sh")]);
+    assert!(observed.processes >= 8, "only {} processes of the tree were observed", observed.processes);
+}
+
+#[test]
+fn the_eight_objects() {
+    let observed = Room::new().same(&[&program("eight"), "--work", "1500", "--scale", "25"]);
+    for function in ["alloc_stream_read", "alloc_chase", "alloc_resident"] {
+        let objects: u64 = hearth_tests::function_sites(&observed, function).map(|s| s.objects).sum();
+        assert_eq!(objects, 1, "objects of {function}");
+    }
+}
+
+#[test]
+fn standard_input_reaches_the_program() {
+    let room = Room::new();
+    let shell = "printf 'one\\ntwo\\n' | \"$0\" record -o in.hearth -- cat; echo \"status $?\" >&2";
+    let hearth = hearth_tests::hearth();
+    let ended = room.plain(&["sh", "-c", shell, hearth.to_str().expect("readable path")]).expect(0);
+    assert_eq!(ended.stdout, "one\ntwo\n");
+    assert!(ended.stderr.contains("status 0"), "{}", ended.stderr);
+}
+
+#[test]
+fn lammps() {
+    require_tool("lmp", "lammps");
+    let room = Room::new();
+    let input = workspace().join("tests/lammps/in.melt");
+    let input = input.to_str().expect("readable path");
+    // Without the lines that tell times.
+    let script = format!(
+        "lmp -in {input} -var size 24 -var steps 40 -log none | grep -E '^ +[0-9]+ |Created|Total # of neighbors|builds'"
+    );
+    let observed = room.same(&["sh", "-c", &script]);
+    assert!(observed.sites.iter().any(|s| s.largest.0 > 1 << 20), "lammps has large objects");
+}
+
+#[test]
+fn python_with_numpy() {
+    let script = program("numpy_script.py");
+    require_tool("/usr/bin/python3", "python3-numpy");
+    Room::new().same(&["/usr/bin/python3", &script]);
+}
+
+#[test]
+fn sqlite() {
+    require_tool("sqlite3", "sqlite3");
+    let script = format!("sqlite3 :memory: < {}", programs().join("sqlite_script.sql").display());
+    Room::new().same(&["sh", "-c", &script]);
+}

@@ -1,0 +1,87 @@
+//! Sites are told apart by their whole call stack, survive a rebuild and need no symbols.
+
+use hearth_tests::{Room, program};
+use model::{Observed, SiteUse};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Functions of a site's frames, innermost first, down to `main`.
+fn functions(site: &SiteUse) -> String {
+    let mut names = Vec::new();
+    for line in site.site.frames.iter().flat_map(|f| &f.source) {
+        names.push(line.function.as_str());
+        if line.function == "main" {
+            break;
+        }
+    }
+    names.join(" ")
+}
+
+/// Call path -> objects, of the sites that come from the program itself.
+fn objects_by_path(observed: &Observed) -> BTreeMap<String, u64> {
+    let mut paths = BTreeMap::new();
+    for site in &observed.sites {
+        let path = functions(site);
+        if path.starts_with("bottom") {
+            *paths.entry(path).or_default() += site.objects;
+        }
+    }
+    paths
+}
+
+#[test]
+fn the_whole_stack_tells_sites_apart() {
+    let room = Room::new();
+    let deep = program("deep");
+    let output = room.record(&["--sampler", "none"], "deep.hearth", &[&deep]).expect(0).stdout;
+    let mut expected = BTreeMap::new();
+    for line in output.lines() {
+        let (objects, path) = line.split_once(' ').expect("a number and a path");
+        expected.insert(path.to_string(), objects.parse().expect("a number"));
+    }
+    let observed = room.observed("deep.hearth");
+    assert_eq!(objects_by_path(&observed), expected);
+    // One site a path, even where frames have varying sizes.
+    assert_eq!(observed.sites.iter().filter(|s| functions(s).starts_with("bottom")).count(), expected.len());
+}
+
+#[test]
+fn a_stripped_program_has_the_same_sites() {
+    let room = Room::new();
+    let stripped = room.path("deep");
+    fs::copy(program("deep"), &stripped).expect("copying a program");
+    room.plain(&["strip", "--strip-all", stripped.to_str().expect("readable path")]).expect(0);
+    let stripped = stripped.to_str().expect("readable path").to_string();
+    room.record(&["--sampler", "none"], "full.hearth", &[&program("deep")]).expect(0);
+    room.record(&["--sampler", "none"], "stripped.hearth", &[&stripped]).expect(0);
+    // Objects by (offsets within the program), which stripping keeps.
+    let offsets = |observed: &Observed| -> BTreeMap<Vec<u64>, u64> {
+        let own = |s: &SiteUse| -> Vec<u64> {
+            let of_program = |f: &&model::Frame| f.module.as_ref().is_some_and(|m| m.name() == "deep");
+            s.site.frames.iter().filter(of_program).map(|f| f.offset).collect()
+        };
+        observed.sites.iter().filter(|s| own(s).len() > 2).map(|s| (own(s), s.objects)).collect()
+    };
+    let (full, stripped) = (offsets(&room.observed("full.hearth")), offsets(&room.observed("stripped.hearth")));
+    assert!(full.len() >= 27, "only {} sites", full.len());
+    assert_eq!(full, stripped);
+}
+
+#[test]
+fn names_are_the_same_in_every_run() {
+    let room = Room::new();
+    let mut runs = Vec::new();
+    for profile in ["one.hearth", "two.hearth"] {
+        room.record(&["--sampler", "none"], profile, &[&program("deep")]).expect(0);
+        let names: BTreeMap<_, _> = room
+            .observed(profile)
+            .sites
+            .iter()
+            .filter(|s| functions(s).starts_with("bottom"))
+            .map(|s| (s.site.id, s.objects))
+            .collect();
+        assert!(!names.is_empty());
+        runs.push(names);
+    }
+    assert_eq!(runs[0], runs[1]);
+}

@@ -1,0 +1,120 @@
+//! Commands that cannot hang a test: each runs in its own process group, under a time limit.
+
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How a command ended, and what it wrote.
+#[derive(Debug)]
+pub struct Ended {
+    /// What a shell would show as `$?`: the exit code, or 128 + the signal.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// Wall time.
+    pub took: Duration,
+}
+
+impl Ended {
+    /// The same, if it ended with `status`; else the test fails and shows what the command wrote.
+    #[track_caller]
+    pub fn expect(self, status: i32) -> Ended {
+        assert_eq!(self.status, status, "unexpected exit status\nstdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+/// A running command whose output is being collected.
+pub struct Running {
+    child: Child,
+    started: Instant,
+    outputs: [JoinHandle<String>; 2],
+    what: String,
+}
+
+impl Running {
+    /// Sends `signal` to the command alone.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: sends a signal to a child that was not waited for, so the id is still its own.
+        unsafe { libc::kill(self.child.id() as i32, signal) };
+    }
+    /// Sends `signal` to the command and all it started, as a terminal does on Ctrl-C.
+    pub fn signal_all(&self, signal: i32) {
+        // SAFETY: as above; the child leads its process group.
+        unsafe { libc::kill(-(self.child.id() as i32), signal) };
+    }
+    /// The command's process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+/// Starts `command` in a process group of its own, with empty standard input unless the command says otherwise.
+#[track_caller]
+pub fn spawn(command: &mut Command) -> Running {
+    let what = format!("{command:?}");
+    let mut child = command
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start {what}: {error}"));
+    let outputs = [
+        collect(child.stdout.take().expect("stdout is piped")),
+        collect(child.stderr.take().expect("stderr is piped")),
+    ];
+    Running { child, started: Instant::now(), outputs, what }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Waits for the command and for the end of its output; kills its process group and fails the test after `limit`.
+#[track_caller]
+pub fn wait(mut running: Running, limit: Duration) -> Ended {
+    let mut status = None;
+    while status.is_none() || !running.outputs.iter().all(JoinHandle::is_finished) {
+        if status.is_none() {
+            status = running.child.try_wait().expect("waiting for a child");
+        }
+        if running.started.elapsed() > limit {
+            running.signal_all(libc::SIGKILL);
+            let _ = running.child.wait();
+            let [stdout, stderr] = running.outputs.map(|o| o.join().unwrap_or_default());
+            panic!("{} did not end within {limit:?}\nstdout:\n{stdout}\nstderr:\n{stderr}", running.what);
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    let [stdout, stderr] = running.outputs.map(|o| o.join().expect("reading output"));
+    Ended { status: shell_status(status.expect("it ended")), stdout, stderr, took: running.started.elapsed() }
+}
+
+fn shell_status(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// Runs `command` to its end; three minutes are enough for every program of the tests.
+#[track_caller]
+pub fn run(command: &mut Command) -> Ended {
+    wait(spawn(command.stdin(Stdio::null())), Duration::from_secs(180))
+}
+
+/// Turns `command` into one of a user without any privilege, if the tests run as root; else it already is one.
+pub fn run_as_nobody(command: &mut Command) -> &mut Command {
+    const NOBODY: u32 = 65534;
+    // SAFETY: reads the caller's user id.
+    if unsafe { libc::geteuid() } == 0 {
+        // Setting the user id as root drops all capabilities, and std drops the supplementary groups.
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}

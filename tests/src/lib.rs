@@ -1,0 +1,10 @@
+//! One small helper for the end-to-end tests: a fresh folder, the built `hearth`, and a program run with and without it.
+//!
+//! The tests use what `cargo build --release` made (or the binary that the environment variable `HEARTH_BIN` names, with
+//! `libhearth.so` beside it) and the programs of `tests/programs`, which they build with make.
+
+mod command;
+mod room;
+
+pub use command::{Ended, run, run_as_nobody, spawn, wait};
+pub use room::{Room, function_sites, hearth, program, programs, require_tool, workspace};
