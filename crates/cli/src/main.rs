@@ -1,6 +1,7 @@
 //! The `hearth` command: one file a verb, nothing else.
 
 mod errors;
+mod output;
 mod plan;
 mod platform;
 mod record;

@@ -1,13 +1,158 @@
-//! `hearth plan`: not there yet.
+//! `hearth plan`: from a profile to a plan: which site goes to which tier.
 
-use anyhow::{Result, bail};
+use crate::output;
+use anyhow::{Context, Result, bail};
+use model::{Bytes, Coefficients, Observed, Plan, Platform};
+use policy::{Capacity, Options, Policy, SizeBy, Summary, plan_file, policies, tiers};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Not there yet
+/// Decides which of a program's data objects go to which memory
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A profile, as written by `hearth record`
+    #[arg(required_unless_present = "list")]
+    profile: Option<PathBuf>,
+    /// Capacity of the fastest tier: a size, or a share of the program's peak such as 50%
+    #[arg(long, value_name = "SIZE")]
+    fast: Option<Capacity>,
+    /// Plan for another machine: a platform by name (see `hearth platform --list`), or the path of a platform file
+    #[arg(long, value_name = "NAME|FILE")]
+    platform: Option<String>,
+    /// Change one value of the platform, for example cxl.latency=250ns; may be given several times
+    #[arg(long, value_name = "TIER.FIELD=VALUE")]
+    set: Vec<String>,
+    /// Capacity of any tier by name; may be given several times
+    #[arg(long, value_name = "TIER=SIZE", value_parser = capacity)]
+    capacity: Vec<(String, Capacity)>,
+    /// What a load miss and a store miss cost in a tier; may be given several times
+    #[arg(long, value_name = "TIER=LOAD,STORE", value_parser = coefficients)]
+    coefficient: Vec<(String, Coefficients)>,
+    /// Which size of a site counts against a capacity
+    #[arg(long, value_name = "SIZE", default_value = "peak")]
+    size: Size,
+    /// The policy that decides
+    #[arg(long, value_name = "NAME", default_value = policies::ALL[0].name())]
+    policy: String,
+    /// Write the plan to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// List the policies, each with its source
+    #[arg(long, exclusive = true)]
+    list: bool,
+}
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  hearth plan app.hearth --fast 12GiB -o plan.toml       12 GiB of fast memory on this machine
+  hearth plan app.hearth --fast 50% -o plan.toml         half of what the program needs
+  hearth plan app.hearth --platform knl-7210-flat-snc4   for another machine, with its capacities
+  hearth plan app.hearth --capacity hbm=8GiB --capacity dram=64GiB
+  hearth plan app.hearth --fast 4GiB --coefficient pmem=185,900
+  hearth plan --list
+
+A summary goes to standard error. The plan is TOML: read it, edit it, compare it, then
+  hearth run --plan plan.toml -- COMMAND";
+
+/// Which size of a site counts.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Size {
+    /// Most bytes alive at one moment
+    Peak,
+    /// Most bytes resident where that was read, else the peak
+    Resident,
+}
 
 /// Runs the verb.
-pub fn run(_args: Args) -> Result<ExitCode> {
-    bail!("`hearth plan` is not there yet")
+pub fn run(args: Args) -> Result<ExitCode> {
+    let Some(profile) = &args.profile else {
+        output::print(&list())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let policy = policies::find(&args.policy)?;
+    let options = Options {
+        fast: args.fast,
+        capacities: by_tier(args.capacity, "--capacity")?,
+        coefficients: by_tier(args.coefficient, "--coefficient")?,
+        size: match args.size {
+            Size::Peak => SizeBy::Peak,
+            Size::Resident => SizeBy::Resident,
+        },
+    };
+    let observed = profile::open(profile)?.observed()?;
+    let mut platform = match &args.platform {
+        Some(name) => platform::load(name)?,
+        None => platform::discover().context("this machine's memories cannot be found; name one with --platform")?,
+    };
+    platform::apply_overrides(&mut platform, &args.set)?;
+
+    let plan = policy.decide(&observed, &platform, &options)?;
+    let text = plan_file::to_toml(&plan);
+    match &args.output {
+        Some(file) => output::write(file, &text, profile)?,
+        None => output::print(&text)?,
+    }
+    eprint!("{}", summary(policy, &plan, &observed, &platform, options.size));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list() -> String {
+    policies::ALL.iter().map(|p| format!("{:<10} {}\n{:<10} {}\n", p.name(), p.summary(), "", p.source())).collect()
+}
+
+/// What the plan does, for standard error.
+fn summary(policy: &dyn Policy, plan: &Plan, observed: &Observed, platform: &Platform, size: SizeBy) -> String {
+    let summary = Summary::of(plan, Some(&tiers::split(platform)), size);
+    let name = summary.tiers.iter().map(|t| t.name.len()).max().unwrap_or(0);
+    let mut out = format!("hearth: {} for {}: {}\n", policy.name(), plan.platform, policy.summary());
+    for tier in &summary.tiers {
+        let of = tier.budget.map_or_else(String::new, |b: Bytes| format!(" of {b}"));
+        let sites = if tier.sites == 1 { "site" } else { "sites" };
+        out += &format!(
+            "  {:name$}  ~{:>5.1}% of misses (predicted)  {:>8}{of} in {} {sites}\n",
+            tier.name,
+            tier.miss_share * 100.0,
+            tier.bytes,
+            tier.sites,
+        );
+    }
+    if observed.unattributed >= 0.001 {
+        out += &format!(
+            "  {:.1}% of the samples hit no recorded object and are not planned for.\n",
+            observed.unattributed * 100.0
+        );
+    }
+    for note in &summary.notes {
+        out += &format!("  {note}\n");
+    }
+    out
+}
+
+/// `TIER=SIZE`.
+fn capacity(text: &str) -> Result<(String, Capacity), String> {
+    let (tier, size) = text.split_once('=').ok_or("write TIER=SIZE, for example dram=12GiB")?;
+    Ok((tier.to_string(), size.parse().map_err(|e: policy::Error| e.to_string())?))
+}
+
+/// `TIER=LOAD,STORE`.
+fn coefficients(text: &str) -> Result<(String, Coefficients), String> {
+    let usage = "write TIER=LOAD,STORE, for example pmem=185,900";
+    let (tier, pair) = text.split_once('=').ok_or(usage)?;
+    let (load, store) = pair.split_once(',').ok_or(usage)?;
+    let number = |n: &str| n.trim().parse::<f64>().map_err(|_| format!("`{n}` is not a number; {usage}"));
+    Ok((tier.to_string(), Coefficients { load: number(load)?, store: number(store)? }))
+}
+
+/// Pairs as a map; no tier twice, since one of the two would be ignored.
+fn by_tier<T>(pairs: Vec<(String, T)>, option: &str) -> Result<BTreeMap<String, T>> {
+    let mut map = BTreeMap::new();
+    for (tier, value) in pairs {
+        if map.contains_key(&tier) {
+            bail!("{option} is given twice for tier `{tier}`; leave one out");
+        }
+        map.insert(tier, value);
+    }
+    Ok(map)
 }

@@ -4,10 +4,12 @@
 //!
 //! * [`units`] – bytes, nanoseconds, GB/s: parsed from and printed for people.
 //! * [`site`] – an allocation context: call-stack frames as (module, offset), with a source form.
+//! * [`label`] – names for sites that tell them apart.
 //! * [`tier`] – tiers, spaces and platforms; every figure carries its [`tier::Origin`].
 //! * [`observed`] – what a profile says, summed per site: what reports show and policies read.
 //! * [`plan`] – what was decided: site to tier, and why.
 
+pub mod label;
 pub mod observed;
 pub mod plan;
 pub mod site;

@@ -52,7 +52,7 @@ pub struct PlannedTier {
 pub struct PlannedSite {
     /// The site's id in the profiled binaries.
     pub id: SiteId,
-    /// One line for people: [`crate::Site::label`].
+    /// One line for people, from [`crate::label::labels`].
     pub label: String,
     /// Name of the tier.
     pub tier: String,

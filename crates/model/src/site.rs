@@ -68,6 +68,14 @@ pub struct SourceLine {
     pub line: u32,
 }
 
+impl SourceLine {
+    /// True for functions that allocate for others: `operator new` and C++ containers.
+    pub fn is_wrapper(&self) -> bool {
+        let prefixes = ["operator new", "std::", "void std::", "__gnu_cxx::"];
+        prefixes.iter().any(|p| self.function.starts_with(p)) || self.file.contains("/include/c++/")
+    }
+}
+
 impl fmt::Display for SourceLine {
     /// `function (file.c:12)`, `function`, or `file.c:12`, with the file's folder left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,13 +101,30 @@ pub struct Frame {
     pub source: Vec<SourceLine>,
 }
 
+impl Frame {
+    /// The binary form: `module+0xoffset`, or the address without a module.
+    pub fn place(&self) -> String {
+        match &self.module {
+            Some(m) => format!("{}+{:#x}", m.name(), self.offset),
+            None => format!("{:#x}", self.offset),
+        }
+    }
+
+    /// A line of the source form, with the module's name where no file says where it is.
+    pub fn line_text(&self, line: &SourceLine) -> String {
+        match (&self.module, line.file.is_empty()) {
+            (Some(m), true) => format!("{line} [{}]", m.name()),
+            _ => line.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Frame {
     /// The source form of the innermost level if known, else `module+0xoffset`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.source.first(), &self.module) {
-            (Some(line), _) => write!(f, "{line}"),
-            (None, Some(m)) => write!(f, "{}+{:#x}", m.name(), self.offset),
-            (None, None) => write!(f, "{:#x}", self.offset),
+        match self.source.first() {
+            Some(line) => write!(f, "{line}"),
+            None => f.write_str(&self.place()),
         }
     }
 }
@@ -114,20 +139,16 @@ pub struct Site {
 }
 
 impl Site {
+    /// Every line of the stack's source form with its frame, innermost first.
+    pub fn lines(&self) -> impl Iterator<Item = (&Frame, &SourceLine)> {
+        self.frames.iter().flat_map(|f| f.source.iter().map(move |l| (f, l)))
+    }
+
     /// One line that names the site to a person: the innermost frame that is the program's own rather than an
-    /// allocation wrapper (`operator new`, C++ containers, `calloc`-like functions of the C library).
+    /// allocation wrapper. Where other sites are known, [`crate::label::labels`] names it better.
     pub fn label(&self) -> String {
-        let wrapper = |line: &SourceLine| {
-            let f = line.function.as_str();
-            ["operator new", "std::", "void std::", "__gnu_cxx::", "__gnu_cxx"].iter().any(|p| f.starts_with(p))
-                || line.file.contains("/include/c++/")
-        };
-        let lines = || self.frames.iter().flat_map(|f| f.source.iter().map(move |l| (f, l)));
-        match lines().find(|(_, l)| !wrapper(l)) {
-            Some((frame, line)) => match (&frame.module, line.file.is_empty()) {
-                (Some(m), true) => format!("{line} [{}]", m.name()),
-                _ => line.to_string(),
-            },
+        match self.lines().find(|(_, l)| !l.is_wrapper()) {
+            Some((frame, line)) => frame.line_text(line),
             None => self.frames.first().map_or_else(|| format!("site {}", self.id), Frame::to_string),
         }
     }

@@ -1,6 +1,7 @@
 //! From the tiers and the placements of a policy to a plan: the part that is the same for every policy.
 
 use crate::tiers::TierUse;
+use model::label::labels;
 use model::plan::PLAN_VERSION;
 use model::{Observed, Plan, PlannedSite, PlannedTier, Platform};
 
@@ -26,6 +27,7 @@ pub fn assemble(
     placements: Vec<Placement>,
 ) -> Plan {
     let total = observed.total_misses();
+    let mut labels = labels(observed.sites.iter().map(|s| &s.site));
     let mut sites: Vec<(Placement, &model::SiteUse)> = placements.into_iter().zip(&observed.sites).collect();
     sites.sort_by(|(p, a), (q, b)| {
         let by_tier = p.tier.cmp(&q.tier).then(q.value.total_cmp(&p.value));
@@ -51,7 +53,7 @@ pub fn assemble(
             .into_iter()
             .map(|(placement, site)| PlannedSite {
                 id: site.site.id,
-                label: site.site.label(),
+                label: labels.remove(&site.site.id).unwrap_or_default(),
                 tier: tiers[placement.tier].tier.name.clone(),
                 why: placement.why,
                 miss_share: share(site.misses(), total),

@@ -16,7 +16,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! This crate makes no OS calls, except that [`plan_file`] reads and writes the file it is given.
+//! This crate makes no OS calls, except that [`plan_file::read`] reads the file it is given.
 
 mod assemble;
 mod error;

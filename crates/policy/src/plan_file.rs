@@ -8,7 +8,6 @@ use model::{Bytes, Frame, Module, Plan, PlannedSite, PlannedTier, SiteId, Source
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml_writer::{ToTomlValue, TomlStringBuilder};
@@ -23,7 +22,7 @@ const INLINED: &str = "  inlined into  ";
 /// Between function and file of a source form. No demangler writes it into a function's name.
 const AT: &str = " @ ";
 
-/// Why a plan could not be read or written: one sentence, with file and line where there are any.
+/// Why a plan could not be read: one sentence, with file and line where there are any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanError {
     /// The file; none when reading from a string.
@@ -60,33 +59,6 @@ pub fn read(path: &Path) -> Result<Plan, PlanError> {
     }
     let text = String::from_utf8(bytes).map_err(|_| fail("this is not a Hearth plan: it is not text".to_string()))?;
     from_toml(&text).map_err(|e| PlanError { path: Some(path.to_path_buf()), ..e })
-}
-
-/// Writes the plan to this file: whole, or not at all.
-pub fn write(path: &Path, plan: &Plan) -> Result<(), PlanError> {
-    let fail = |e: std::io::Error| PlanError {
-        path: Some(path.to_path_buf()),
-        line: None,
-        problem: format!("cannot write the plan: {e}"),
-    };
-    let folder = match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    };
-    // Not a regular file (a pipe, /dev/stdout): nothing can be half-written that a later run would read.
-    if path.metadata().is_ok_and(|m| !m.is_file()) {
-        return std::fs::write(path, to_toml(plan)).map_err(fail);
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = folder.join(format!(".{name}.{}.new", std::process::id()));
-    let result = std::fs::File::create(&draft)
-        .and_then(|mut file| file.write_all(to_toml(plan).as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&draft, path));
-    result.map_err(|e| {
-        // Best effort: the draft may never have come to be.
-        let _ = std::fs::remove_file(&draft);
-        fail(e)
-    })
 }
 
 // ---------------------------------------------------------------------------------------------------- writing

@@ -44,23 +44,19 @@ fn looks_as_in_the_golden_file() {
 }
 
 #[test]
-fn comes_back_as_it_was_through_a_file() {
-    let folder = std::env::temp_dir().join(format!("hearth-plan-file-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("plan.toml");
+fn a_file_is_read_or_the_reason_names_it() {
+    let path = std::env::temp_dir().join(format!("hearth-plan-{}.toml", std::process::id()));
     let plan = example();
-    plan_file::write(&path, &plan).unwrap();
-    plan_file::write(&path, &plan).unwrap();
+    std::fs::write(&path, plan_file::to_toml(&plan)).unwrap();
     assert_eq!(plan_file::read(&path).unwrap(), plan);
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no draft is left behind");
-
     std::fs::write(&path, b"SQLite format 3\0....").unwrap();
     assert!(plan_file::read(&path).unwrap_err().to_string().ends_with("make a plan of it with `hearth plan`"));
     std::fs::write(&path, b"\x7fELF\xff\xfe").unwrap();
     assert!(plan_file::read(&path).unwrap_err().to_string().ends_with("this is not a Hearth plan: it is not text"));
-    let error = plan_file::write(&folder.join("no/such/plan.toml"), &plan).unwrap_err().to_string();
-    assert!(error.contains("cannot write the plan: No such file"), "{error}");
-    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::write(&path, plan_file::to_toml(&plan).replace("version = 1", "version = 9")).unwrap();
+    let error = plan_file::read(&path).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}, line 8: this plan has version 9", path.display())), "{error}");
+    std::fs::remove_file(&path).unwrap();
     let error = plan_file::read(&path).unwrap_err().to_string();
     assert!(error.starts_with(&path.display().to_string()) && error.contains("cannot read the plan"), "{error}");
 }

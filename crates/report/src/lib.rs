@@ -1,1 +1,19 @@
-//! placeholder
+//! Shows a profile to people and to programs.
+//!
+//! * [`table`] – the terminal table: what was run, then the sites, hottest first.
+//! * [`site`] – one site in full, with its whole call stack.
+//! * [`json`] – the whole profile, summed per site, for programs (`docs/report.md` describes it).
+//! * [`html`] – one page that needs no network: size against heat, and both over time.
+//!
+//! All of them are functions from [`model::Observed`] to text; nothing here opens a file or asks the terminal.
+//! Estimated figures are marked `~` wherever they appear, and the sampler that made them is named with its error.
+
+pub mod html;
+mod json;
+mod site;
+mod table;
+mod words;
+
+pub use json::{JSON_VERSION, json};
+pub use site::{NoSite, find, site};
+pub use table::table;

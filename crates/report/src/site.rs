@@ -1,0 +1,93 @@
+//! One site in full: every figure, and the whole call stack in binary and source form.
+
+use crate::words;
+use model::label::labels;
+use model::units::significant;
+use model::{Observed, SiteUse};
+use std::fmt::Write as _;
+
+/// No such site, or not only one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSite {
+    /// Nothing begins with these digits.
+    #[error("no site of this profile has an id that begins with `{0}`; the report's table lists them")]
+    Unknown(String),
+    /// Several do.
+    #[error("`{prefix}` begins the ids of {count} sites; give more digits, for example {example}")]
+    Ambiguous {
+        /// What was asked for.
+        prefix: String,
+        /// How many sites begin with it.
+        count: usize,
+        /// The hottest of them.
+        example: String,
+    },
+}
+
+/// The site whose id begins with these hexadecimal digits.
+pub fn find<'a>(observed: &'a Observed, prefix: &str) -> Result<&'a SiteUse, NoSite> {
+    let wanted = prefix.to_ascii_lowercase();
+    let mut found = observed.sites.iter().filter(|s| !wanted.is_empty() && s.site.id.to_string().starts_with(&wanted));
+    match (found.next(), found.count()) {
+        (None, _) => Err(NoSite::Unknown(prefix.to_string())),
+        (Some(site), 0) => Ok(site),
+        (Some(first), more) => {
+            Err(NoSite::Ambiguous { prefix: prefix.to_string(), count: more + 1, example: first.site.id.to_string() })
+        }
+    }
+}
+
+/// Everything known about one site, for a terminal.
+pub fn site(observed: &Observed, site: &SiteUse) -> String {
+    let mut rows: Vec<(&str, String)> = vec![
+        ("peak", format!("{} alive at one moment", site.peak)),
+        (
+            "resident",
+            site.resident.map_or_else(|| "not read".to_string(), |r| format!("{r} at most, as the kernel said")),
+        ),
+        (
+            "allocated",
+            format!("{} in {}, the largest {}", site.allocated, words::plural(site.objects, "object"), site.largest),
+        ),
+        (
+            "alive",
+            format!(
+                "from {} to {} of the run; an object for {} on average",
+                site.first_alloc, site.last_free, site.mean_lifetime
+            ),
+        ),
+    ];
+    if site.samples > 0 {
+        let share = words::percent(words::share(site.misses(), observed.total_misses()));
+        rows.push((
+            "~misses",
+            format!(
+                "{share} of all: {} by loads, {} by stores; {} a byte, from {}",
+                words::count(site.load_misses),
+                words::count(site.store_misses),
+                significant(site.misses_per_byte()),
+                words::plural(site.samples, "sample"),
+            ),
+        ));
+        rows.push(("~pattern", words::pattern(site.pattern)));
+    } else {
+        rows.push(("~misses", format!("no sample of the {} sampler fell on it", observed.sampler)));
+    }
+    let labels = labels(observed.sites.iter().map(|s| &s.site));
+    let label = labels.get(&site.site.id).cloned().unwrap_or_else(|| site.site.label());
+    let mut out = format!("site {}  {}\n", site.site.id, words::printable(&label));
+    for (name, value) in rows {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  {name:<10} {value}");
+    }
+    out.push_str("  stack, innermost first:\n");
+    for (n, frame) in site.site.frames.iter().enumerate() {
+        let _ = writeln!(out, "  {n:>3}  {}", words::printable(&frame.place()));
+        for line in &frame.source {
+            let at = if line.file.is_empty() { String::new() } else { format!("  {}:{}", line.file, line.line) };
+            let function = if line.function.is_empty() { "?" } else { &line.function };
+            let _ = writeln!(out, "       {}", words::printable(&format!("{function}{at}")));
+        }
+    }
+    out
+}

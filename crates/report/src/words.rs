@@ -1,0 +1,149 @@
+//! How figures and facts about a profile are put into words, the same in the terminal and on the page.
+
+use model::{Bytes, Observed, Pattern, SiteUse};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// A large number in three digits: `987`, `1.23k`, `45.6M`.
+pub fn count(x: f64) -> String {
+    let mut scaled = x;
+    for unit in ["", "k", "M", "G", "T"] {
+        if scaled < 999.5 {
+            let digits = match scaled {
+                _ if unit.is_empty() => 0,
+                s if s < 9.995 => 2,
+                s if s < 99.95 => 1,
+                _ => 0,
+            };
+            return format!("{scaled:.digits$}{unit}");
+        }
+        scaled /= 1000.0;
+    }
+    format!("{x:.1e}")
+}
+
+/// A share as a percentage: `41.2%`, `<0.1%`.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        p if p <= 0.0 => "0%".to_string(),
+        p if p < 0.1 => "<0.1%".to_string(),
+        p if p >= 99.95 => "100%".to_string(),
+        p => format!("{p:.1}%"),
+    }
+}
+
+/// `part / whole`, or 0 of nothing.
+pub fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// `stream 8 B`, `random`, `mixed`, or `-`.
+pub fn pattern(pattern: Pattern) -> String {
+    match pattern {
+        Pattern::Unknown => "-".to_string(),
+        Pattern::Stream { stride } if stride < 0 => format!("stream -{}", Bytes(stride.unsigned_abs())),
+        Pattern::Stream { stride } => format!("stream {}", Bytes(stride.unsigned_abs())),
+        Pattern::Random => "random".to_string(),
+        Pattern::Mixed => "mixed".to_string(),
+    }
+}
+
+/// `1 site`, `3 sites`, `3 processes`.
+pub fn plural(n: u64, one: &str) -> String {
+    match n {
+        1 => format!("1 {one}"),
+        n if one.ends_with('s') => format!("{n} {one}es"),
+        n => format!("{n} {one}s"),
+    }
+}
+
+/// The command as a shell would take it, quoted where a reader would stumble.
+pub fn command(observed: &Observed) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%^".contains(c);
+    let word = |a: &String| match a.as_str() {
+        a if !a.is_empty() && a.chars().all(plain) => a.to_string(),
+        a => format!("'{}'", a.replace('\'', r"'\''")),
+    };
+    observed.command.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Without control characters: names come from the program, and must not steer the terminal.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// What was run and observed, one sentence each.
+pub fn header(observed: &Observed) -> Vec<String> {
+    let started = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(observed.started));
+    let mut said = vec![format!(
+        "{} after {}; {}, started {started}",
+        observed.outcome,
+        observed.duration,
+        plural(observed.processes, "process"),
+    )];
+    said.push(format!(
+        "{} with allocations of {} or more; at most {} alive at one moment",
+        plural(observed.sites.len() as u64, "site"),
+        observed.threshold,
+        observed.peak(),
+    ));
+    let samples: u64 = observed.sites.iter().map(|s| s.samples).sum();
+    if samples == 0 {
+        said.push(format!("no access samples (sampler: {}), so nothing is known about heat", observed.sampler));
+    } else {
+        said.push(format!(
+            "~ estimated from {} of the {} sampler{}",
+            plural(samples, "sample"),
+            observed.sampler,
+            match observed.sampler_error.trim_end_matches('.') {
+                "" => String::new(),
+                error => format!("; {error}"),
+            }
+        ));
+        said.push(format!("{} of the samples hit no recorded object", percent(observed.unattributed)));
+        said.extend(concentration(observed));
+    }
+    said
+}
+
+/// "~90% of the misses fall on 3 of 35 sites with 112 MiB at their peaks": how much a small fast tier can win.
+pub fn concentration(observed: &Observed) -> Option<String> {
+    let total = observed.total_misses();
+    let mut hottest: Vec<&SiteUse> = observed.sites.iter().collect();
+    hottest.sort_by(|a, b| b.misses().total_cmp(&a.misses()));
+    let (mut misses, mut bytes) = (0.0, Bytes(0));
+    for (n, site) in hottest.iter().enumerate() {
+        misses += site.misses();
+        bytes += site.peak;
+        if total > 0.0 && misses >= 0.9 * total {
+            let sites = observed.sites.len();
+            return Some(format!(
+                "~{} of the misses fall on {} of {sites} sites, {bytes} at their peaks",
+                percent(misses / total),
+                n + 1
+            ));
+        }
+    }
+    None
+}
+
+/// Everything that was lost, one sentence each.
+pub fn losses(observed: &Observed) -> Vec<String> {
+    let sentence = |l: &model::observed::Loss| format!("lost ({}, {}): {}", l.kind, l.count, l.note);
+    observed.losses.iter().map(sentence).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short_and_true() {
+        let counts = [0.0, 0.4, 7.0, 999.4, 999.6, 1234.0, 45_600.0, 999_499.0, 999_500.0, 1.2e9, 3e15];
+        let said: Vec<String> = counts.into_iter().map(count).collect();
+        assert_eq!(said, ["0", "0", "7", "999", "1.00k", "1.23k", "45.6k", "999k", "1.00M", "1.20G", "3.0e15"]);
+        let said: Vec<String> = [0.0, 0.0004, 0.0312, 0.9996, 1.0].into_iter().map(percent).collect();
+        assert_eq!(said, ["0%", "<0.1%", "3.1%", "100%", "100%"]);
+        assert_eq!(pattern(Pattern::Stream { stride: -8 }), "stream -8 B");
+        assert_eq!((plural(1, "process"), plural(2, "process")), ("1 process".into(), "2 processes".into()));
+    }
+}

@@ -1,0 +1,98 @@
+//! What the terminal shows, against golden files, and the rules no golden file can hold.
+
+mod common;
+
+use common::{assert_golden, fixture};
+use hearth_report as report;
+use unicode_width::UnicodeWidthStr;
+
+#[test]
+fn tables_look_as_in_the_golden_files() {
+    let lammps = fixture("lammps");
+    for width in [80, 100, 160] {
+        assert_golden(&format!("lammps-{width}.txt"), &report::table(&lammps, width, 12));
+    }
+    assert_golden("one-site-80.txt", &report::table(&fixture("one-site"), 80, 20));
+}
+
+#[test]
+fn tables_fit_the_terminal_and_have_no_escape_codes() {
+    for name in ["lammps", "one-site"] {
+        for width in 80..=200 {
+            let table = report::table(&fixture(name), width, 20);
+            for line in table.lines() {
+                assert!(line.width() <= width, "{} columns of {width}: {line}", line.width());
+                assert_eq!(line, line.trim_end());
+            }
+            assert!(!table.contains('\x1b'));
+        }
+    }
+}
+
+#[test]
+fn names_cannot_steer_the_terminal() {
+    let mut evil = fixture("lammps");
+    evil.command.push("\x1b[2J".to_string());
+    for site in &mut evil.sites {
+        for frame in &mut site.site.frames {
+            frame.source.iter_mut().for_each(|l| l.function = "f\x1b]0;pwned\x07\n".to_string());
+        }
+    }
+    let shown = report::table(&evil, 100, 20) + &report::site(&evil, &evil.sites[0]);
+    assert!(shown.contains("f?]0;pwned??") && !shown.contains('\x1b') && !shown.contains('\x07'), "{shown}");
+}
+
+#[test]
+fn the_rest_is_summed_so_that_nothing_is_lost() {
+    let lammps = fixture("lammps");
+    let all = report::table(&lammps, 160, 1000);
+    assert!(!all.contains("further site"));
+    assert_eq!(
+        all.lines().filter(|l| l.contains("  stream ") || l.contains("  random ") || l.contains("  mixed ")).count(),
+        lammps.sites.iter().filter(|s| s.pattern != model::Pattern::Unknown).count()
+    );
+    let none = report::table(&lammps, 160, 0);
+    assert!(none.contains(&format!("{} further sites", lammps.sites.len())) && none.contains("100%"), "{none}");
+}
+
+#[test]
+fn a_profile_without_sites_is_still_told() {
+    let mut empty = fixture("one-site");
+    empty.sites.clear();
+    empty.timeline.clear();
+    let table = report::table(&empty, 80, 20);
+    assert!(table.contains("0 sites with allocations of 4 KiB or more"), "{table}");
+}
+
+#[test]
+fn one_site_looks_as_in_the_golden_file() {
+    let lammps = fixture("lammps");
+    let hottest = report::find(&lammps, &lammps.sites[0].site.id.to_string()[..6].to_uppercase()).unwrap();
+    assert_golden("lammps-site.txt", &report::site(&lammps, hottest));
+    let one = fixture("one-site");
+    assert_golden("one-site-site.txt", &report::site(&one, &one.sites[0]));
+}
+
+#[test]
+fn a_site_that_is_not_there_or_not_alone_is_said() {
+    let mut lammps = fixture("lammps");
+    for missing in ["", "zz", "0000000000000000"] {
+        assert!(matches!(report::find(&lammps, missing), Err(report::NoSite::Unknown(_))), "{missing}");
+    }
+    lammps.sites[1].site.id = model::SiteId(lammps.sites[0].site.id.0 ^ 1);
+    let prefix = lammps.sites[0].site.id.to_string()[..15].to_string();
+    let error = report::find(&lammps, &prefix).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("`{prefix}` begins the ids of 2 sites; give more digits")), "{error}");
+}
+
+#[test]
+fn json_reads_back_and_has_a_version() {
+    for name in ["lammps", "one-site"] {
+        let seen = fixture(name);
+        let json = report::json(&seen).unwrap();
+        assert_eq!(serde_json::from_str::<model::Observed>(&json).unwrap(), seen);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["version"], report::JSON_VERSION);
+        assert!(value["sites"][0]["load_misses"].is_number());
+    }
+}
