@@ -6,9 +6,14 @@
 //! the generation is part of every key. As a slot may be rewritten while it is read, a reader looks at the key again
 //! after reading (a sequence lock whose counter is the key). A thread that dies, forks or is interrupted inside a write
 //! leaves one slot busy for ever and blocks nobody. When no slot is free nearby, the rule is simply not kept.
+//!
+//! A walk is a chain of dependent loads: return address, slot, rule, next return address. To break it, each slot points
+//! to the slot of the parent that was met first. The processor runs ahead along these pointers, while the comparison with
+//! the return address that is really there stays off the critical path, as a branch that is nearly always taken. The
+//! pointers are written once and then only read: a line that many threads write would cost more than it saves.
 
 use super::rule::Rule;
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
 /// log2 of the number of slots. 2^17 slots of 32 bytes are 4 MiB of address space, touched as they fill; a large
 /// application has tens of thousands of call sites on its allocation paths.
@@ -32,7 +37,26 @@ struct Slot {
     key: AtomicU64,
     rule: AtomicU64,
     token: AtomicU64,
+    /// Slot in the same table where the parent of this address was found once, or null.
+    parent: AtomicPtr<Slot>,
 }
+
+impl Slot {
+    /// The contents, if they are about this key.
+    #[inline(always)]
+    fn read(&self, key: u64) -> Option<Known> {
+        if self.key.load(Ordering::Acquire) != key {
+            return None;
+        }
+        let known = Known { rule: Rule(self.rule.load(Ordering::Relaxed)), token: self.token.load(Ordering::Relaxed) };
+        fence(Ordering::Acquire);
+        (self.key.load(Ordering::Relaxed) == key).then_some(known)
+    }
+}
+
+/// A slot that was found, from which to go on to the parent's.
+#[derive(Clone, Copy)]
+pub(super) struct Place(&'static Slot);
 
 /// What is known about one code address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,18 +114,38 @@ impl RuleCache {
         ((pc as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOT_BITS)) as usize
     }
 
+    /// What is known about `pc`, which was found on the stack as the parent of what is at `child`.
     #[inline(always)]
-    pub fn get(&self, epoch: Epoch, pc: usize) -> Option<Known> {
+    pub fn parent(&self, child: Place, epoch: Epoch, pc: usize) -> Option<(Place, Known)> {
+        let expected = child.0.parent.load(Ordering::Relaxed);
+        // SAFETY: null or a slot of this table, which is never unmapped.
+        if let Some(slot) = unsafe { expected.as_ref() } {
+            if let Some(known) = slot.read(epoch.0 | pc as u64) {
+                return Some((Place(slot), known));
+            }
+        }
+        self.unexpected_parent(child, epoch, pc)
+    }
+
+    #[inline(never)]
+    fn unexpected_parent(&self, child: Place, epoch: Epoch, pc: usize) -> Option<(Place, Known)> {
+        let (place, known) = self.get(epoch, pc)?;
+        if child.0.parent.load(Ordering::Relaxed).is_null() {
+            child.0.parent.store(core::ptr::from_ref(place.0).cast_mut(), Ordering::Relaxed);
+        }
+        Some((place, known))
+    }
+
+    /// What is known about `pc`.
+    #[inline(always)]
+    pub fn get(&self, epoch: Epoch, pc: usize) -> Option<(Place, Known)> {
         let key = epoch.0 | pc as u64;
         let mut at = Self::start(pc);
         for _ in 0..PROBES {
             let slot = self.slots.get(at)?;
-            let found = slot.key.load(Ordering::Acquire);
+            let found = slot.key.load(Ordering::Relaxed);
             if found == key {
-                let known =
-                    Known { rule: Rule(slot.rule.load(Ordering::Relaxed)), token: slot.token.load(Ordering::Relaxed) };
-                fence(Ordering::Acquire);
-                return (slot.key.load(Ordering::Relaxed) == key).then_some(known);
+                return slot.read(key).map(|known| (Place(slot), known));
             }
             if found == FREE {
                 return None;
@@ -131,6 +175,7 @@ impl RuleCache {
                 fence(Ordering::Release);
                 slot.rule.store(known.rule.0, Ordering::Relaxed);
                 slot.token.store(known.token, Ordering::Relaxed);
+                slot.parent.store(core::ptr::null_mut(), Ordering::Relaxed);
                 slot.key.store(key, Ordering::Release);
                 return;
             }
@@ -149,6 +194,10 @@ mod tests {
         unsafe { RuleCache::new(map_zeroed(BYTES).unwrap()) }
     }
 
+    fn get(c: &RuleCache, e: Epoch, pc: usize) -> Option<Known> {
+        c.get(e, pc).map(|(_, known)| known)
+    }
+
     fn known(pc: usize) -> Known {
         Known { rule: Rule(pc as u64 * 3), token: !(pc as u64) }
     }
@@ -161,13 +210,29 @@ mod tests {
             c.put(old, pc, known(pc));
         }
         for pc in 0x1000..0x3000 {
-            assert_eq!(c.get(old, pc), Some(known(pc)));
-            assert_eq!(c.get(old.exact(), pc), None);
+            assert_eq!(get(&c, old, pc), Some(known(pc)));
+            assert_eq!(get(&c, old.exact(), pc), None);
         }
         c.forget();
-        assert_eq!(c.get(c.epoch(), 0x1000), None);
+        assert_eq!(get(&c, c.epoch(), 0x1000), None);
         c.put(c.epoch(), 0x1000, Known { rule: Rule(7), token: 7 });
-        assert_eq!(c.get(c.epoch(), 0x1000), Some(Known { rule: Rule(7), token: 7 }));
+        assert_eq!(get(&c, c.epoch(), 0x1000), Some(Known { rule: Rule(7), token: 7 }));
+    }
+
+    #[test]
+    fn an_expected_parent_is_only_believed_if_it_is_the_one() {
+        let c = cache();
+        let e = c.epoch();
+        for pc in [0x1000, 0x2000, 0x3000] {
+            c.put(e, pc, known(pc));
+        }
+        let (child, _) = c.get(e, 0x1000).unwrap();
+        for pc in [0x2000, 0x3000, 0x2000, 0x4000] {
+            let parent = c.parent(child, e, pc).map(|(_, known)| known);
+            assert_eq!(parent, (pc != 0x4000).then(|| known(pc)));
+        }
+        c.forget();
+        assert!(c.parent(child, c.epoch(), 0x2000).is_none());
     }
 
     #[test]
@@ -179,14 +244,14 @@ mod tests {
             c.forget();
             c.epoch() != first
         } {}
-        assert_eq!(c.get(first, 0x1234), None);
+        assert_eq!(get(&c, first, 0x1234), None);
     }
 
     #[test]
     fn a_full_table_drops_new_rules_and_keeps_old_ones() {
         let c = cache();
         let e = c.epoch();
-        let kept = |n: usize| (0..n).filter(|&i| c.get(e, 0x10000 + i * 5) == Some(known(i))).count();
+        let kept = |n: usize| (0..n).filter(|&i| get(&c, e, 0x10000 + i * 5) == Some(known(i))).count();
         for i in 0..SLOTS * 2 {
             c.put(e, 0x10000 + i * 5, known(i));
         }
@@ -203,7 +268,7 @@ mod tests {
                 s.spawn(move || {
                     for i in 0..200_000usize {
                         let (e, pc) = (c.epoch(), 0x4000 + (i * 7 + t) % 512);
-                        if let Some(k) = c.get(e, pc) {
+                        if let Some(k) = get(c, e, pc) {
                             assert_eq!(k, known(pc));
                         } else {
                             c.put(e, pc, known(pc));

@@ -160,22 +160,18 @@ impl Unwinder {
             return out.finish(true);
         };
         let (mut sp, mut fp) = (start.rsp, start.rbp);
-        let mut known = match self.rules.get(epoch.exact(), start.rip) {
-            Some(known) => known,
-            None => self.learn(epoch, start.rip, true).known,
+        let (mut place, mut known) = match self.rules.get(epoch.exact(), start.rip) {
+            Some((place, known)) => (Some(place), known),
+            None => (None, self.learn(epoch, start.rip, true).known),
         };
         loop {
             let rule = known.rule;
-            if !rule.is_step() {
-                if rule == Rule::END {
-                    return out.finish(false);
-                }
-                if rule == Rule::COMPLEX {
-                    return exact::walk(self, start, sp, stack, out);
-                }
-            }
             let next = if rule.is_plain() {
                 plain_step(rule, sp, fp, bounds.high)
+            } else if rule == Rule::END {
+                return out.finish(false);
+            } else if rule == Rule::COMPLEX {
+                return exact::walk(self, start, sp, stack, out);
             } else {
                 self.rare_step(known, sp, fp, &bounds)
             };
@@ -186,21 +182,22 @@ impl Unwinder {
             if frame.pc == 0 {
                 return out.finish(false);
             }
-            known = match self.rules.get(epoch, frame.pc) {
-                Some(known) => {
-                    if out.frame(frame.pc, known.token, false).is_none() {
-                        return out.finish(true);
-                    }
-                    known
-                }
+            let found = match place {
+                Some(child) => self.rules.parent(child, epoch, frame.pc),
+                None => self.rules.get(epoch, frame.pc),
+            };
+            let mut generated = false;
+            (place, known) = match found {
+                Some((place, known)) => (Some(place), known),
                 None => {
                     let learned = self.learn(epoch, frame.pc, false);
-                    if out.frame(frame.pc, learned.known.token, learned.no_module).is_none() {
-                        return out.finish(true);
-                    }
-                    learned.known
+                    generated = learned.no_module;
+                    (None, learned.known)
                 }
             };
+            if out.frame(frame.pc, known.token, generated).is_none() {
+                return out.finish(true);
+            }
         }
     }
 
