@@ -1,2 +1,52 @@
-//! placeholder
+//! `libhearth.so`: observes and places the allocations of an unmodified program, preloaded by the launcher.
+//!
+//! The road of an allocation: [`interpose`] (too small? the [`next`] allocator's) → [`manage`] (its call [`stack`], by
+//! [`unwind`]; its [`sites`] entry; the tier the [`plan`] gives it) → [`heap`] (a page-exclusive object in the tier's
+//! part of the [`range`]) → [`objects`] (whose it is) → [`process`] (an event for the recorder). Beside the road, the
+//! [`sampler`] watches which objects are touched.
+//!
+//! This code runs inside `malloc` of every program. Therefore: nothing here allocates (but jemalloc, for its own
+//! bookkeeping), waits, prints or panics; there is no thread-local storage with destructors; whatever fails, the program
+//! goes on with its own allocator.
+//!
+//! It is *not*: a profiler's back end (no symbols, no files, no estimates: the recorder does that, outside), and not an
+//! allocator for small objects.
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
+compile_error!("libhearth.so is written for x86-64 Linux with glibc");
+
+pub mod heap;
+pub mod interpose;
+pub mod manage;
+pub mod next;
+pub mod objects;
+pub mod plan;
+pub mod process;
+pub mod range;
+pub mod sampler;
+pub mod sites;
+pub mod stack;
+pub mod start;
+pub mod sys;
+pub mod tls;
 pub mod unwind;
+
+/// Should the standard library ever allocate here (it does when it reports a panic), it must not enter `malloc`.
+struct Own;
+
+// SAFETY: jemalloc's own contract is the one asked for; sizes are at least 1.
+unsafe impl core::alloc::GlobalAlloc for Own {
+    unsafe fn alloc(&self, layout: core::alloc::Layout) -> *mut u8 {
+        let flags = layout.align().trailing_zeros() as i32;
+        // SAFETY: a size of at least 1.
+        unsafe { tikv_jemalloc_sys::mallocx(layout.size().max(1), flags).cast() }
+    }
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: core::alloc::Layout) {
+        let flags = layout.align().trailing_zeros() as i32;
+        // SAFETY: ptr comes from `alloc` with this layout.
+        unsafe { tikv_jemalloc_sys::sdallocx(ptr.cast(), layout.size().max(1), flags) }
+    }
+}
+
+#[global_allocator]
+static OWN: Own = Own;

@@ -1,0 +1,242 @@
+//! Managed heaps: for each tier a few jemalloc arenas whose memory comes from the tier's part of the range.
+//!
+//! Every object starts on a page of its own and shares no page with another. Threads are spread over the arenas, so
+//! they seldom meet on a lock; the arenas' bookkeeping lies in ordinary memory (`metadata_use_hooks` off), never in a
+//! slow tier. jemalloc never gives address space back (`dalloc` refuses): it keeps and reuses what it was given.
+
+use crate::{plan, range, sys};
+use core::ffi::{c_char, c_uint, c_void};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use tikv_jemalloc_sys as je;
+use wire::process::MAX_TIERS;
+
+/// Objects start at multiples of this and share no such block: jemalloc's and the kernel's page.
+pub const PAGE: usize = 4096;
+/// Arenas of a tier; thread `n` uses arena `n % ARENAS`.
+const ARENAS: usize = 32;
+/// Largest step by which an arena grows at once: bounds what a tier holds without using it.
+const GROW_LIMIT: usize = 64 << 20;
+const HUGE: usize = 2 << 20;
+
+#[repr(C)]
+struct ArenaConfig {
+    hooks: *const je::extent_hooks_t,
+    metadata_use_hooks: bool,
+}
+
+/// Extent hooks with the tier they serve; the hooks must come first, jemalloc hands back their address.
+#[repr(C)]
+struct Hooks {
+    hooks: je::extent_hooks_t,
+    tier: usize,
+    /// Bytes of the tier's address space handed to jemalloc.
+    cursor: AtomicUsize,
+}
+
+const fn hooks(tier: usize) -> Hooks {
+    Hooks {
+        hooks: je::extent_hooks_t {
+            alloc: Some(extent_alloc),
+            dalloc: None,
+            destroy: None,
+            commit: None,
+            decommit: None,
+            purge_lazy: None,
+            purge_forced: Some(extent_purge),
+            split: Some(extent_split),
+            merge: Some(extent_merge),
+        },
+        tier,
+        cursor: AtomicUsize::new(0),
+    }
+}
+
+// SAFETY: function pointers, a constant and an atomic.
+unsafe impl Sync for Hooks {}
+static HOOKS: [Hooks; MAX_TIERS] = [hooks(0), hooks(1), hooks(2), hooks(3), hooks(4), hooks(5), hooks(6), hooks(7)];
+
+/// 1 + jemalloc's index; 0: not created yet.
+static INDEX: [[AtomicU32; ARENAS]; MAX_TIERS] = [const { [const { AtomicU32::new(0) }; ARENAS] }; MAX_TIERS];
+static CREATING: AtomicBool = AtomicBool::new(false);
+
+/// Bytes of a tier's address space that were ever in use.
+pub fn used(tier: usize) -> usize {
+    HOOKS.get(tier).map_or(0, |h| h.cursor.load(Relaxed))
+}
+
+unsafe extern "C" fn extent_alloc(
+    hooks: *mut je::extent_hooks_t,
+    new_addr: *mut c_void,
+    size: usize,
+    align: usize,
+    zero: *mut bool,
+    commit: *mut bool,
+    _arena: c_uint,
+) -> *mut c_void {
+    if !new_addr.is_null() {
+        return core::ptr::null_mut(); // memory at a wished place cannot be promised
+    }
+    // SAFETY: jemalloc passes the address of one of HOOKS' first fields.
+    let this = unsafe { &*hooks.cast::<Hooks>() };
+    let align = if size >= HUGE { align.max(HUGE) } else { align };
+    let (base, span) = (range::base() + this.tier * range::tier_span(), range::tier_span());
+    let mut cursor = this.cursor.load(Relaxed);
+    let start = loop {
+        let start = cursor.next_multiple_of(align);
+        let Some(end) = start.checked_add(size).filter(|&end| end <= span) else {
+            return core::ptr::null_mut();
+        };
+        match this.cursor.compare_exchange_weak(cursor, end, AcqRel, Relaxed) {
+            Ok(_) => break start,
+            Err(now) => cursor = now,
+        }
+    };
+    if !plan::back(this.tier, start, base + start, size) {
+        return core::ptr::null_mut();
+    }
+    // SAFETY: jemalloc's out parameters. Fresh pages of the kernel (or of a new file) are zero.
+    unsafe {
+        *zero = true;
+        *commit = true;
+    }
+    (base + start) as *mut c_void
+}
+
+/// Gives pages back to the kernel; `true` means it could not be done.
+unsafe extern "C" fn extent_purge(
+    hooks: *mut je::extent_hooks_t,
+    addr: *mut c_void,
+    _size: usize,
+    offset: usize,
+    length: usize,
+    _arena: c_uint,
+) -> bool {
+    // SAFETY: as in `extent_alloc`.
+    let tier = unsafe { &*hooks.cast::<Hooks>() }.tier;
+    if plan::is_file(tier) {
+        return true; // blocks of a file are kept: getting them back later could fail
+    }
+    // SAFETY: the range lies in an extent that jemalloc no longer uses.
+    unsafe { sys::call3(libc::SYS_madvise, addr as usize + offset, length, libc::MADV_DONTNEED as usize) != 0 }
+}
+
+unsafe extern "C" fn extent_split(
+    _: *mut je::extent_hooks_t,
+    _: *mut c_void,
+    _: usize,
+    _: usize,
+    _: usize,
+    _: bool,
+    _: c_uint,
+) -> bool {
+    false
+}
+
+unsafe extern "C" fn extent_merge(
+    _: *mut je::extent_hooks_t,
+    _: *mut c_void,
+    _: usize,
+    _: *mut c_void,
+    _: usize,
+    _: bool,
+    _: c_uint,
+) -> bool {
+    false
+}
+
+/// jemalloc's index of the arena that thread `number` uses in a tier, created on first use; `None` if that fails.
+fn arena(tier: usize, number: u32) -> Option<u32> {
+    let slot = INDEX.get(tier)?.get(number as usize % ARENAS)?;
+    match slot.load(Acquire) {
+        0 => create(tier, slot),
+        index => Some(index - 1),
+    }
+}
+
+#[cold]
+fn create(tier: usize, slot: &AtomicU32) -> Option<u32> {
+    if CREATING.compare_exchange(false, true, Acquire, Relaxed).is_err() {
+        // Another thread is creating one: any existing arena of the tier will do.
+        return INDEX.get(tier)?.iter().map(|s| s.load(Acquire)).find(|&i| i != 0).map(|i| i - 1);
+    }
+    let config = ArenaConfig { hooks: &raw const HOOKS.get(tier)?.hooks, metadata_use_hooks: false };
+    let mut index: c_uint = 0;
+    let mut len = size_of::<c_uint>();
+    // SAFETY: the types that jemalloc documents for this name; it copies the configuration.
+    let failed = unsafe {
+        je::mallctl(
+            c"experimental.arenas_create_ext".as_ptr(),
+            (&raw mut index).cast(),
+            &raw mut len,
+            (&raw const config).cast_mut().cast(),
+            size_of::<ArenaConfig>(),
+        )
+    };
+    if failed == 0 {
+        set_grow_limit(index);
+        slot.store(index + 1, Release);
+    }
+    CREATING.store(false, Release);
+    (failed == 0).then_some(index)
+}
+
+/// In a forked child: whoever was creating an arena does not exist here.
+pub fn forget_parent() {
+    CREATING.store(false, Release);
+}
+
+fn set_grow_limit(index: u32) {
+    let mut mib = [0usize; 3];
+    let mut len = mib.len();
+    let mut limit = GROW_LIMIT;
+    // SAFETY: a documented name, its three-part index, and a size_t.
+    unsafe {
+        let name = c"arena.0.retain_grow_limit".as_ptr() as *const c_char;
+        if je::mallctlnametomib(name, mib.as_mut_ptr(), &mut len) == 0 {
+            mib[1] = index as usize;
+            je::mallctlbymib(
+                mib.as_ptr(),
+                len,
+                core::ptr::null_mut(),
+                core::ptr::null_mut(),
+                (&raw mut limit).cast(),
+                size_of::<usize>(),
+            );
+        }
+    }
+}
+
+fn flags(arena: u32, align: usize, zero: bool) -> i32 {
+    let lg_align = align.max(PAGE).trailing_zeros() as i32;
+    lg_align | if zero { je::MALLOCX_ZERO } else { 0 } | je::MALLOCX_TCACHE_NONE | je::MALLOCX_ARENA(arena as usize)
+}
+
+/// An object of a tier, page aligned; null if the tier has no room.
+pub fn allocate(tier: usize, number: u32, size: usize, align: usize, zero: bool) -> *mut u8 {
+    match arena(tier, number) {
+        // SAFETY: size is at least 1, flags are well-formed.
+        Some(arena) => unsafe { je::mallocx(size.max(1), flags(arena, align, zero)).cast() },
+        None => core::ptr::null_mut(),
+    }
+}
+
+/// Changes an object's size within its tier, moving it if need be; null (and the object as it was) if there is no room.
+pub fn resize(addr: usize, number: u32, size: usize) -> *mut u8 {
+    match arena(range::tier_of(addr), number) {
+        // SAFETY: addr is a live managed object.
+        Some(arena) => unsafe { je::rallocx(addr as *mut c_void, size.max(1), flags(arena, PAGE, false)).cast() },
+        None => core::ptr::null_mut(),
+    }
+}
+
+/// Ends an object.
+pub fn release(addr: usize) {
+    // SAFETY: addr is a live managed object.
+    unsafe { je::dallocx(addr as *mut c_void, je::MALLOCX_TCACHE_NONE) }
+}
+
+/// Bytes the program may use of an object.
+pub fn usable(addr: usize) -> usize {
+    // SAFETY: addr is a live managed object.
+    unsafe { je::sallocx(addr as *const c_void, 0) }
+}

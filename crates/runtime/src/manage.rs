@@ -1,0 +1,207 @@
+//! The life of a managed object: its call stack taken, its tier chosen, its events published.
+
+use crate::objects::{self, Object};
+use crate::sites::{self, Site};
+use crate::tls::{self, Thread};
+use crate::{heap, plan, process, range, sampler, stack};
+use core::sync::atomic::{AtomicU32, Ordering::*};
+use wire::event::Event;
+
+/// Nobody's allocator is entered twice by one thread: the flag goes up here and down again on drop.
+struct Busy<'a>(&'a Thread);
+
+impl<'a> Busy<'a> {
+    #[inline]
+    fn enter() -> Option<Busy<'a>> {
+        let thread = tls::thread();
+        if thread.busy.replace(true) { None } else { Some(Busy(thread)) }
+    }
+}
+
+impl Drop for Busy<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.busy.set(false);
+    }
+}
+
+/// The thread's number, which spreads threads over arenas.
+fn number(thread: &Thread) -> u32 {
+    static NUMBERS: AtomicU32 = AtomicU32::new(0);
+    if thread.number.get() == 0 {
+        thread.number.set(NUMBERS.fetch_add(1, Relaxed) % u32::MAX + 1);
+    }
+    thread.number.get() - 1
+}
+
+/// An object for the program, or null: then the next allocator is to serve it.
+#[inline(never)]
+pub fn allocate(size: usize, align: usize, zero: bool) -> *mut u8 {
+    let Some(busy) = Busy::enter() else { return core::ptr::null_mut() };
+    let thread = busy.0;
+    if !ready() {
+        return core::ptr::null_mut();
+    }
+    let Some((index, site)) = site_here(thread) else { return refused() };
+    place(thread, index, site, size, align, zero)
+}
+
+/// Puts an object of a site into the first tier that has room.
+fn place(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, zero: bool) -> *mut u8 {
+    let planned = usize::from(site.tier.load(Relaxed).saturating_sub(1));
+    for tier in plan::order(planned) {
+        if !plan::has_room(tier, size) {
+            continue;
+        }
+        let at = heap::allocate(tier, number(thread), size, align, zero);
+        if !at.is_null() {
+            if tier != planned {
+                process::fell_back(planned, size);
+            }
+            plan::count_in(tier, size);
+            enter(thread, at as usize, index, site, size, tier, false);
+            return at;
+        }
+    }
+    refused()
+}
+
+fn refused() -> *mut u8 {
+    if let Some(h) = process::info() {
+        h.counters.refused.fetch_add(1, Relaxed);
+    }
+    core::ptr::null_mut()
+}
+
+fn enter(thread: &Thread, addr: usize, index: usize, site: &Site, size: usize, tier: usize, realloc: bool) {
+    objects::enter(addr, Object { site: index, bytes: size });
+    site.born(addr, size);
+    let event =
+        Event::Alloc { addr: addr as u64, size: size as u64, site: site.id.load(Relaxed), tier: tier as u8, realloc };
+    process::publish(thread, process::time(), event);
+    if let Some(h) = process::info() {
+        h.counters.managed.fetch_add(1, Relaxed);
+    }
+    sampler::object_born(size);
+}
+
+/// Everything that managing needs is there (it is set up by the first call of a process, and after a fork).
+#[inline]
+fn ready() -> bool {
+    process::attach() && objects::prepare(plan::tiers())
+}
+
+/// The site of the allocation in progress, its stack published if it is new.
+#[inline]
+fn site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
+    process::adopt(thread);
+    let id = stack::site_id(thread);
+    let Some((index, site)) = sites::find(id) else {
+        if let Some(h) = process::info() {
+            h.counters.no_site.fetch_add(1, Relaxed);
+        }
+        return None;
+    };
+    if site.tier.load(Relaxed) == 0 {
+        site.tier.store(plan::tier_of(id) + 1, Relaxed);
+    }
+    let generation = process::generation();
+    if site.published.load(Relaxed) != generation && stack::publish(thread, id) {
+        site.published.store(generation, Relaxed);
+    }
+    Some((index, site))
+}
+
+/// Frees a managed object.
+#[inline(never)]
+pub fn free(addr: usize) {
+    if range::in_pool(addr) {
+        return;
+    }
+    let Some(object) = leave(addr) else {
+        // Not the start of a live object: a double or wild free. The next allocator would abort here; so does jemalloc
+        // or worse; leaving the memory alone harms nobody.
+        return;
+    };
+    let _ = object;
+    heap::release(addr);
+}
+
+/// Takes an object out of the books and publishes its end, before its memory can become another object.
+fn leave(addr: usize) -> Option<Object> {
+    let object = objects::take(addr)?;
+    if let Some(site) = sites::at(object.site) {
+        site.died(addr, object.bytes);
+    }
+    plan::count_out(range::tier_of(addr), object.bytes);
+    sampler::object_died(addr, object.bytes);
+    if let Some(busy) = Busy::enter() {
+        process::adopt(busy.0);
+        if process::attach() {
+            process::publish(busy.0, process::time(), Event::Free { addr: addr as u64 });
+        }
+    }
+    Some(object)
+}
+
+/// Changes a managed object's size. The new object belongs to the site of this call. Null: there is no memory, and the
+/// object is as it was.
+#[inline(never)]
+pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
+    let Some(old) = objects::get(addr) else { return core::ptr::null_mut() };
+    let here = Busy::enter().and_then(|busy| {
+        if !ready() {
+            return None;
+        }
+        let (index, site) = site_here(busy.0)?;
+        Some((busy, index, site))
+    });
+    let Some((busy, index, site)) = here else {
+        // Called from within the runtime, or nothing is known of this process: only the size changes.
+        return resize(addr, old, old.site, None, size);
+    };
+    let planned = usize::from(site.tier.load(Relaxed).saturating_sub(1));
+    if planned == range::tier_of(addr) && (size <= old.bytes || plan::has_room(planned, size - old.bytes)) {
+        return resize(addr, old, index, Some((busy.0, site)), size);
+    }
+    let new = place(busy.0, index, site, size, heap::PAGE, false);
+    drop(busy);
+    if !new.is_null() {
+        // SAFETY: two live objects, at least so long.
+        unsafe { core::ptr::copy_nonoverlapping(addr as *const u8, new, old.bytes.min(size)) };
+        free(addr);
+    }
+    new
+}
+
+fn resize(addr: usize, old: Object, index: usize, here: Option<(&Thread, &Site)>, size: usize) -> *mut u8 {
+    // The old object leaves the books first: its memory may be another thread's object as soon as jemalloc moves it.
+    let tier = range::tier_of(addr);
+    objects::take(addr);
+    sampler::object_died(addr, old.bytes);
+    if let Some(site) = sites::at(old.site) {
+        site.died(addr, old.bytes);
+    }
+    plan::count_out(tier, old.bytes);
+    if let Some((thread, _)) = here {
+        process::publish(thread, process::time(), Event::Free { addr: addr as u64 });
+    }
+    let thread = tls::thread();
+    let new = heap::resize(addr, number(thread), size);
+    let (at, index, bytes) = if new.is_null() { (addr, old.site, old.bytes) } else { (new as usize, index, size) };
+    plan::count_in(tier, bytes);
+    match (here, sites::at(index)) {
+        (Some((thread, _)), Some(site)) => enter(thread, at, index, site, bytes, tier, true),
+        (None, Some(site)) => {
+            objects::enter(at, Object { site: index, bytes });
+            site.born(at, bytes);
+        }
+        _ => {}
+    }
+    new
+}
+
+/// Bytes the program may use of a managed object.
+pub fn usable(addr: usize) -> usize {
+    if range::in_pool(addr) { range::pool_size(addr) } else { heap::usable(addr) }
+}

@@ -1,0 +1,62 @@
+//! The objects: a table beside the managed range with one word for each page, zero but for the first page of an
+//! object. It costs 8 bytes for each object's first page and nothing is added to the objects themselves.
+
+use crate::{range, sys};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+
+const PAGE: usize = 4096;
+static TABLE: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
+
+/// What the table says of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Index of its site.
+    pub site: usize,
+    /// Its size as asked for, in bytes.
+    pub bytes: usize,
+}
+
+const SITE_BITS: u32 = 16;
+const _: () = assert!(crate::sites::MAX_SITES < 1 << SITE_BITS);
+
+/// Maps the table for `tiers` tiers; `false` if there is no address space for it.
+pub fn prepare(tiers: usize) -> bool {
+    if !TABLE.load(Relaxed).is_null() {
+        return true;
+    }
+    let pages = range::tier_span() / PAGE * tiers;
+    let at = sys::map_lazily(pages * 8, libc::PROT_READ | libc::PROT_WRITE);
+    TABLE.store(at as *mut AtomicU64, Release);
+    at != 0
+}
+
+fn word(addr: usize) -> Option<&'static AtomicU64> {
+    let table = TABLE.load(Acquire);
+    if table.is_null() || addr % PAGE != 0 || !range::contains(addr) || range::in_pool(addr) {
+        return None;
+    }
+    // SAFETY: one word for each page of the tiers in use; objects only exist there.
+    Some(unsafe { &*table.add((addr - range::base()) / PAGE) })
+}
+
+/// Enters an object.
+pub fn enter(addr: usize, object: Object) {
+    if let Some(word) = word(addr) {
+        word.store((object.bytes as u64) << SITE_BITS | (object.site as u64 + 1), Release);
+    }
+}
+
+/// The object that starts at this address.
+pub fn get(addr: usize) -> Option<Object> {
+    unpack(word(addr)?.load(Acquire))
+}
+
+/// Takes an object out.
+pub fn take(addr: usize) -> Option<Object> {
+    unpack(word(addr)?.swap(0, AcqRel))
+}
+
+fn unpack(word: u64) -> Option<Object> {
+    let site = (word & ((1 << SITE_BITS) - 1)).checked_sub(1)? as usize;
+    Some(Object { site, bytes: (word >> SITE_BITS) as usize })
+}

@@ -1,0 +1,197 @@
+//! The plan as it guides this process: which tier a site goes to, whether the tier has room, where its memory
+//! comes from.
+
+use crate::{heap, process, range, sys};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use wire::image::{Image, Source};
+use wire::process::MAX_TIERS;
+
+static IMAGE: AtomicPtr<Image<'static>> = AtomicPtr::new(core::ptr::null_mut());
+static FILES: [AtomicI32; MAX_TIERS] = [const { AtomicI32::new(-1) }; MAX_TIERS];
+static LIVE: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
+/// Resident bytes of a tier at the last reading, and what was allocated in it since.
+static RESIDENT: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
+static SINCE: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
+static NEXT_READING: [AtomicU64; MAX_TIERS] = [const { AtomicU64::new(0) }; MAX_TIERS];
+static READING: AtomicU32 = AtomicU32::new(0);
+
+/// Takes a checked image that lives as long as the process.
+pub fn install(image: &'static mut Image<'static>) {
+    IMAGE.store(image, Release);
+}
+
+/// The plan, if one guides this run.
+pub fn image() -> Option<&'static Image<'static>> {
+    // SAFETY: null or what `install` stored.
+    unsafe { IMAGE.load(Acquire).as_ref() }
+}
+
+/// Tiers in use: those of the plan, or one.
+pub fn tiers() -> usize {
+    image().map_or(1, Image::tiers)
+}
+
+/// The tier planned for a site.
+pub fn tier_of(site: u64) -> u8 {
+    image().map_or(0, |i| i.tier_of(site).unwrap_or(i.default_tier()))
+}
+
+/// Token of a return address, if the plan was made for another build of its module.
+pub fn translate(module_key: u64, offset: u64) -> Option<u64> {
+    image()?.translate(module_key, offset)
+}
+
+/// Tiers to try for an object planned for `tier`, in order: that one, the slower ones, then the faster ones.
+pub fn order(tier: usize) -> impl Iterator<Item = usize> {
+    (tier..tiers()).chain((0..tier).rev())
+}
+
+/// Counts bytes into a tier.
+pub fn count_in(tier: usize, bytes: usize) {
+    if let (Some(live), Some(since)) = (LIVE.get(tier), SINCE.get(tier)) {
+        live.fetch_add(bytes, Relaxed);
+        since.fetch_add(bytes, Relaxed);
+    }
+}
+
+/// Counts bytes out of a tier.
+pub fn count_out(tier: usize, bytes: usize) {
+    if let Some(live) = LIVE.get(tier) {
+        live.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// Whether a tier's budget has room for so many more bytes. The budget is of resident memory: as long as all live
+/// objects together fit it there is nothing to ask; beyond, the kernel is asked how much of the tier is resident.
+pub fn has_room(tier: usize, bytes: usize) -> bool {
+    let Some(budget) = image().and_then(|i| i.tier(tier)).and_then(|t| t.budget) else { return true };
+    let budget = budget as usize;
+    let (Some(live), Some(resident), Some(since)) = (LIVE.get(tier), RESIDENT.get(tier), SINCE.get(tier)) else {
+        return true;
+    };
+    if live.load(Relaxed).saturating_add(bytes) <= budget {
+        return true;
+    }
+    if bytes > budget {
+        return false;
+    }
+    read_residency(tier);
+    resident.load(Relaxed).saturating_add(since.load(Relaxed)).saturating_add(bytes) <= budget
+}
+
+/// Asks the kernel how much of a tier's memory is resident, at most a twentieth of the time.
+fn read_residency(tier: usize) {
+    let (Some(next), Some(resident), Some(since)) = (NEXT_READING.get(tier), RESIDENT.get(tier), SINCE.get(tier))
+    else {
+        return;
+    };
+    let start = sys::now();
+    if start < next.load(Relaxed) || READING.swap(1, Acquire) != 0 {
+        return;
+    }
+    since.store(0, Relaxed);
+    let base = range::base() + tier * range::tier_span();
+    let (mut pages, end) = (0, heap::used(tier));
+    let mut present = [0u8; 4096];
+    let mut at = 0;
+    while at < end {
+        let len = (end - at).min(present.len() * heap::PAGE);
+        // SAFETY: mincore writes one byte for each page of the managed range asked about.
+        let failed = unsafe { sys::call3(libc::SYS_mincore, base + at, len, present.as_mut_ptr() as usize) };
+        if failed == 0 {
+            pages += present.iter().take(len.div_ceil(heap::PAGE)).filter(|&&b| b & 1 != 0).count();
+        }
+        at += len;
+    }
+    resident.store(pages * heap::PAGE, Relaxed);
+    let done = sys::now();
+    next.store(done + (done - start) * 20 + 1_000_000, Relaxed);
+    READING.store(0, Release);
+}
+
+/// In a forked child: whoever was reading does not exist here.
+pub fn forget_parent() {
+    READING.store(0, Release);
+}
+
+/// Whether a tier is made of mapped files.
+pub fn is_file(tier: usize) -> bool {
+    FILES.get(tier).is_some_and(|f| f.load(Relaxed) >= 0)
+}
+
+/// Makes `size` bytes at `addr` (`offset` within the tier's part of the range) usable and binds them to the tier's
+/// memory. `false` if the memory is not to be had.
+pub fn back(tier: usize, offset: usize, addr: usize, size: usize) -> bool {
+    let rw = libc::PROT_READ | libc::PROT_WRITE;
+    match image().and_then(|i| i.tier(tier)).map(|t| t.source) {
+        Some(Source::Directory(path)) => map_file(tier, path, offset, addr, size),
+        // SAFETY: the range is the runtime's and nothing lies there yet.
+        Some(Source::Nodes(mask)) => unsafe { sys::protect(addr, size, rw) && bind(addr, size, mask) },
+        // SAFETY: as above.
+        Some(Source::Plain) | None => unsafe { sys::protect(addr, size, rw) },
+    }
+}
+
+/// Prefers the nodes, without insisting: where a node is full the kernel takes memory elsewhere rather than kill the
+/// program. Several nodes need MPOL_PREFERRED_MANY (Linux 5.15); before, the first is preferred.
+unsafe fn bind(addr: usize, size: usize, mask: u128) -> bool {
+    const MPOL_PREFERRED: usize = 1;
+    const MPOL_PREFERRED_MANY: usize = 5;
+    let words = [mask as u64, (mask >> 64) as u64];
+    let first = 1u128 << mask.trailing_zeros().min(127);
+    let one = [first as u64, (first >> 64) as u64];
+    let mbind = |mode: usize, nodes: &[u64; 2]| {
+        // SAFETY: a policy for pages of the runtime's own range; the mask has 128 bits (the kernel wants one more).
+        unsafe { sys::call(libc::SYS_mbind, [addr, size, mode, nodes.as_ptr() as usize, 129, 0]) == 0 }
+    };
+    let bound = (mask.count_ones() > 1 && mbind(MPOL_PREFERRED_MANY, &words)) || mbind(MPOL_PREFERRED, &one);
+    if !bound {
+        process::say(
+            b"a tier's memory could not be bound to its NUMA nodes (mbind failed); its pages go where the kernel likes",
+        );
+    }
+    true
+}
+
+/// Maps a part of the tier's file, its blocks allocated first: a full file system is an answer here, and would be a
+/// SIGBUS in the program later. The file has no name and ends with the process.
+fn map_file(tier: usize, path: &[u8], offset: usize, addr: usize, size: usize) -> bool {
+    let Some(slot) = FILES.get(tier) else { return false };
+    let mut fd = slot.load(Acquire);
+    if fd < 0 {
+        let mut name = [0u8; 4096];
+        let Some(room) = name.get_mut(..path.len()).filter(|_| path.len() < 4096) else { return false };
+        room.copy_from_slice(path);
+        let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
+        let args = [libc::AT_FDCWD as usize, name.as_ptr() as usize, flags as usize, 0o600, 0, 0];
+        // SAFETY: a NUL-terminated path.
+        let opened = unsafe { sys::call(libc::SYS_openat, args) };
+        if opened < 0 {
+            process::say(b"a file tier's directory does not allow temporary files; its objects go to the next tier");
+            return false;
+        }
+        // Out of the way of programs that count on low descriptor numbers or close them all up to some number.
+        // SAFETY: plain descriptor calls.
+        fd = unsafe {
+            let high = sys::call3(libc::SYS_fcntl, opened as usize, libc::F_DUPFD_CLOEXEC as usize, 900);
+            if high >= 0 {
+                sys::call3(libc::SYS_close, opened as usize, 0, 0);
+                high as i32
+            } else {
+                opened as i32
+            }
+        };
+        if let Err(other) = slot.compare_exchange(-1, fd, AcqRel, Acquire) {
+            // SAFETY: our own descriptor, which lost the race.
+            unsafe { sys::call3(libc::SYS_close, fd as usize, 0, 0) };
+            fd = other;
+        }
+    }
+    let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let flags = (libc::MAP_SHARED | libc::MAP_FIXED) as usize;
+    // SAFETY: extends the tier's own file and maps it over a part of the range where nothing lies yet.
+    unsafe {
+        sys::call(libc::SYS_fallocate, [fd as usize, 0, offset, size, 0, 0]) == 0
+            && sys::call(libc::SYS_mmap, [addr, size, rw, flags, fd as usize, offset]) == addr as isize
+    }
+}

@@ -1,0 +1,382 @@
+//! This process's file in the session: made when the process first manages an object, made anew after a fork.
+//!
+//! Threads publish events in rings of their own. A ring is taken by the first event of a thread and taken over when its
+//! owner is gone, so that nothing has to happen at thread exit.
+
+use crate::tls::Thread;
+use crate::{heap, plan, sampler, sites, stack, start, sys};
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use wire::event::{Event, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
+use wire::process::{
+    FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, MAX_TIERS, RING_BYTES, Ring, header, state, write_text,
+};
+
+static FILE: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
+static GENERATION: AtomicU32 = AtomicU32::new(1);
+/// Generation in which the file was opened (or could not be).
+static OPENED: AtomicU32 = AtomicU32::new(0);
+static ATTACHING: AtomicU32 = AtomicU32::new(0);
+/// A page that the kernel empties in a forked child, however it was forked: 1 while this is the same process.
+static SAME: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+/// The ring that the sampler alone uses.
+const SAMPLER_RING: usize = MAX_RINGS - 2;
+static PATH: Path = Path(core::cell::UnsafeCell::new([0; 512]));
+
+struct Path(core::cell::UnsafeCell<[u8; 512]>);
+// SAFETY: written only while ATTACHING is held, read after.
+unsafe impl Sync for Path {}
+
+/// Counts the forks between the start of the program and here: state of another generation is a parent's.
+pub fn generation() -> u32 {
+    GENERATION.load(Relaxed)
+}
+
+/// Nanoseconds since the session's epoch.
+pub fn time() -> u64 {
+    sys::now().wrapping_sub(EPOCH.load(Relaxed))
+}
+
+/// The same for a point of CLOCK_MONOTONIC.
+pub fn since_epoch(monotonic: u64) -> u64 {
+    monotonic.wrapping_sub(EPOCH.load(Relaxed))
+}
+
+/// Sets the session's epoch.
+pub fn set_epoch(ns: u64) {
+    EPOCH.store(ns, Relaxed);
+}
+
+/// Prepares to notice forks. Called by the constructor.
+pub fn prepare() -> bool {
+    let page = sys::map_lazily(4096, libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: our own fresh page.
+    if page == 0 || unsafe { sys::call3(libc::SYS_madvise, page, 4096, libc::MADV_WIPEONFORK as usize) } != 0 {
+        return false;
+    }
+    // SAFETY: as above.
+    unsafe { (*(page as *const AtomicU32)).store(1, Relaxed) };
+    SAME.store(page as *mut AtomicU32, Release);
+    true
+}
+
+fn same_process() -> bool {
+    let page = SAME.load(Acquire);
+    // SAFETY: null or the mapped page.
+    !page.is_null() && unsafe { (*page).load(Relaxed) } == 1
+}
+
+/// The process file's header, if there is a file.
+pub fn info() -> Option<&'static Header> {
+    let file = FILE.load(Acquire);
+    // SAFETY: the mapping is never undone while FILE names it.
+    (!file.is_null()).then(|| unsafe { header(file) })
+}
+
+/// Makes sure that this process (not a parent of it) has its file. `false`: there is no session to talk to.
+#[inline]
+pub fn attach() -> bool {
+    if same_process() && OPENED.load(Acquire) == generation() {
+        return !FILE.load(Relaxed).is_null();
+    }
+    attach_slowly()
+}
+
+#[cold]
+fn attach_slowly() -> bool {
+    // In a child of a fork the lock may have been held by a thread that does not exist here: it holds the pid.
+    // SAFETY: no arguments.
+    let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as u32;
+    let holder = ATTACHING.load(Acquire);
+    if holder == pid || ATTACHING.compare_exchange(holder, pid, AcqRel, Acquire).is_err() {
+        return false; // another thread is at it; this one's event is not worth waiting for
+    }
+    let page = SAME.load(Acquire);
+    if !same_process() && !page.is_null() {
+        sampler::forget_parent();
+        heap::forget_parent();
+        plan::forget_parent();
+        stack::forget_parent();
+        FILE.store(core::ptr::null_mut(), Release);
+        GENERATION.fetch_add(1, AcqRel);
+        // SAFETY: the page of `prepare`.
+        unsafe { (*page).store(1, Release) };
+    }
+    if OPENED.load(Acquire) != generation() {
+        open(pid);
+        OPENED.store(generation(), Release);
+    }
+    ATTACHING.store(0, Release);
+    !FILE.load(Acquire).is_null()
+}
+
+fn open(pid: u32) -> bool {
+    let (Some(dir), true) = (start::session_dir(), sites::prepare()) else { return false };
+    let time = time();
+    // SAFETY: ATTACHING is held.
+    let path = unsafe { &mut *PATH.0.get() };
+    let Some(path) = file_name(path, dir.to_bytes(), pid, time) else { return false };
+    let Some(file) = create(path) else { return false };
+    // SAFETY: a fresh mapping of FILE_BYTES.
+    let h = unsafe { header(file) };
+    h.version.store(wire::WIRE_VERSION, Relaxed);
+    h.pid.store(pid, Relaxed);
+    // SAFETY: no arguments.
+    h.ppid.store(unsafe { sys::call3(libc::SYS_getppid, 0, 0, 0) } as u32, Relaxed);
+    h.start_ns.store(time, Relaxed);
+    h.range_start.store(crate::range::base() as u64, Relaxed);
+    h.tier_span.store(crate::range::tier_span() as u64, Relaxed);
+    h.tiers.store(crate::plan::tiers() as u32, Relaxed);
+    let mut exe = [0u8; 1024];
+    let link = c"/proc/self/exe".as_ptr() as usize;
+    // SAFETY: writes at most the buffer's length.
+    let len = unsafe {
+        let args = [libc::AT_FDCWD as usize, link, exe.as_mut_ptr() as usize, exe.len(), 0, 0];
+        sys::call(libc::SYS_readlinkat, args)
+    };
+    write_text(&h.exe, exe.get(..len.max(0) as usize).unwrap_or(b""));
+    h.state.store(state::RUNNING, Relaxed);
+    h.magic.store(MAGIC, Release);
+    FILE.store(file, Release);
+    ring_doorbell();
+    true
+}
+
+fn file_name<'a>(buffer: &'a mut [u8; 512], dir: &[u8], pid: u32, time: u64) -> Option<&'a CStr> {
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| -> Option<()> {
+        buffer.get_mut(at..at + bytes.len())?.copy_from_slice(bytes);
+        at += bytes.len();
+        Some(())
+    };
+    put(dir)?;
+    put(b"/")?;
+    let mut digits = [0u8; 20];
+    put(number(pid.into(), 10, &mut digits))?;
+    put(b".")?;
+    put(number(time, 16, &mut digits))?;
+    put(wire::session::PROCESS_SUFFIX.as_bytes())?;
+    put(b"\0")?;
+    CStr::from_bytes_until_nul(buffer).ok()
+}
+
+/// A number's digits.
+pub fn number(mut n: u64, base: u64, buffer: &mut [u8; 20]) -> &[u8] {
+    let mut at = buffer.len();
+    loop {
+        at -= 1;
+        buffer[at] = b"0123456789abcdef"[(n % base) as usize];
+        n /= base;
+        if n == 0 || at == 0 {
+            return &buffer[at..];
+        }
+    }
+}
+
+fn create(path: &CStr) -> Option<*mut u8> {
+    let flags = (libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW) as usize;
+    // SAFETY: a NUL-terminated path; a fresh descriptor that is closed again; a fresh mapping.
+    unsafe {
+        let fd = sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0o600, 0, 0]);
+        if fd < 0 {
+            return None;
+        }
+        let fd = fd as usize;
+        let sized = sys::call3(libc::SYS_ftruncate, fd, FILE_BYTES, 0) == 0
+            && sys::call(libc::SYS_fallocate, [fd, 0, 0, HEADER_BYTES, 0, 0]) == 0;
+        let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let at =
+            if sized { sys::call(libc::SYS_mmap, [0, FILE_BYTES, rw, libc::MAP_SHARED as usize, fd, 0]) } else { -1 };
+        sys::call3(libc::SYS_close, fd, 0, 0);
+        (!(-4095..0).contains(&at)).then_some(at as *mut u8)
+    }
+}
+
+/// Wakes the recorder, if there is one; says whether there is.
+pub fn ring_doorbell() -> bool {
+    let Some(dir) = start::session_dir() else { return false };
+    let mut path = [0u8; 512];
+    let dir = dir.to_bytes();
+    let name = wire::session::DOORBELL.as_bytes();
+    let Some(room) = path.get_mut(..dir.len() + 1 + name.len()) else { return false };
+    room[..dir.len()].copy_from_slice(dir);
+    room[dir.len()] = b'/';
+    room[dir.len() + 1..].copy_from_slice(name);
+    let flags = (libc::O_WRONLY | libc::O_NONBLOCK | libc::O_CLOEXEC) as usize;
+    // SAFETY: the path is NUL-terminated (the buffer is longer); the descriptor is ours.
+    unsafe {
+        let fd = sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0]);
+        if fd < 0 {
+            return false;
+        }
+        let byte = 1u8;
+        sys::call3(libc::SYS_write, fd as usize, &raw const byte as usize, 1);
+        sys::call3(libc::SYS_close, fd as usize, 0, 0);
+    }
+    true
+}
+
+/// Says one sentence to the user, by way of the recorder. The first one stands.
+pub fn say(sentence: &[u8]) {
+    if let Some(h) = info()
+        && h.text_len.compare_exchange(0, sentence.len().min(h.text.len()) as u32, AcqRel, Relaxed).is_ok()
+    {
+        write_text(&h.text, sentence);
+    }
+}
+
+/// Makes the thread's block belong to this process: after a fork it still names the parent's thread and ring.
+#[inline]
+pub fn adopt(thread: &Thread) {
+    if thread.generation.get() != generation() {
+        // SAFETY: no arguments.
+        thread.tid.set(unsafe { sys::call3(libc::SYS_gettid, 0, 0, 0) } as u32);
+        thread.ring.set(0);
+        thread.generation.set(generation());
+        sampler::guard::adopt(thread.tid.get(), &thread.step);
+    }
+}
+
+/// The thread's ring, taken if it has none. The last ring is everybody's.
+#[inline]
+fn ring(thread: &Thread) -> Option<(Ring, bool)> {
+    adopt(thread);
+    let file = FILE.load(Acquire);
+    if file.is_null() {
+        return None;
+    }
+    let index = match thread.ring.get() {
+        0 => take_ring(file, thread)?,
+        n => n as usize - 1,
+    };
+    // SAFETY: the mapping holds MAX_RINGS rings.
+    Some((unsafe { Ring::at(file, index) }, index == MAX_RINGS - 1))
+}
+
+#[cold]
+fn take_ring(file: *mut u8, thread: &Thread) -> Option<usize> {
+    let tid = thread.tid.get();
+    // SAFETY: no arguments.
+    let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
+    for index in (0..MAX_RINGS).filter(|&i| i != SAMPLER_RING) {
+        // SAFETY: index < MAX_RINGS.
+        let ring = unsafe { Ring::at(file, index) };
+        let control = ring_control(&ring, index)?;
+        let owner = control.owner.load(Acquire);
+        let shared = index == MAX_RINGS - 1;
+        // SAFETY: signal 0 only asks whether the thread exists.
+        let gone = || unsafe { sys::call3(libc::SYS_tgkill, pid, owner as usize, 0) } == -(libc::ESRCH as isize);
+        let free = owner == 0 || owner == tid || gone();
+        if shared || free && control.owner.compare_exchange(owner, tid, AcqRel, Relaxed).is_ok() {
+            thread.ring.set(index as u32 + 1);
+            return Some(index);
+        }
+    }
+    None
+}
+
+/// A ring's control words, its blocks allocated; `None` if the session's file system is full.
+fn ring_control<'a>(ring: &'a Ring, index: usize) -> Option<&'a wire::process::RingControl> {
+    static READY: [AtomicU32; MAX_RINGS] = [const { AtomicU32::new(0) }; MAX_RINGS];
+    let ready = READY.get(index)?;
+    if ready.load(Acquire) != generation() {
+        // SAFETY: PATH was written before FILE was published; the descriptor is ours.
+        let allocated = unsafe {
+            let path = (*PATH.0.get()).as_ptr() as usize;
+            let flags = (libc::O_RDWR | libc::O_CLOEXEC) as usize;
+            let fd = sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0, 0, 0]);
+            let offset = HEADER_BYTES + index * RING_BYTES;
+            let done = fd >= 0 && sys::call(libc::SYS_fallocate, [fd as usize, 0, offset, RING_BYTES, 0, 0]) == 0;
+            if fd >= 0 {
+                sys::call3(libc::SYS_close, fd as usize, 0, 0);
+            }
+            done
+        };
+        if !allocated {
+            say(b"the session's directory is full; some events could not be kept");
+            return None;
+        }
+        ring.control().ready.store(1, Release);
+        ready.store(generation(), Release);
+    }
+    Some(ring.control())
+}
+
+/// Publishes an event of the calling thread at a time of [`time`]. `false` if it was dropped (and counted).
+pub fn publish(thread: &Thread, time: u64, event: Event<'_>) -> bool {
+    let Some((ring, shared)) = ring(thread) else {
+        if let Some(h) = info() {
+            h.counters.no_ring.fetch_add(1, Relaxed);
+        }
+        return false;
+    };
+    push(ring, shared, thread.tid.get(), time, event)
+}
+
+/// The sampler's own ring: it runs without thread-local storage.
+pub fn sampler_ring() -> Option<Ring> {
+    let file = FILE.load(Acquire);
+    if file.is_null() {
+        return None;
+    }
+    // SAFETY: a ring of the mapping.
+    let ring = unsafe { Ring::at(file, SAMPLER_RING) };
+    ring_control(&ring, SAMPLER_RING)?.owner.store(u32::MAX, Release);
+    Some(ring)
+}
+
+/// Pushes an event into a ring of which the caller is the producer (or, `shared`, one of several that take turns).
+pub fn push(ring: Ring, shared: bool, tid: u32, time: u64, event: Event<'_>) -> bool {
+    let stamped = Stamped { tid, time, event };
+    let mut short = [0u64; 2 * SLOT_WORDS];
+    let mut long = [0u64; 40 * SLOT_WORDS];
+    let words: &mut [u64] = match event {
+        Event::Site { .. } | Event::Module { .. } => &mut long,
+        _ => &mut short,
+    };
+    let words = match encode(&stamped, words) {
+        Some(slots) => words.get(..slots.min(MAX_SLOTS) * SLOT_WORDS).unwrap_or(&[]),
+        None => return false,
+    };
+    let lock = &ring.control().lock;
+    if shared && lock.swap(1, Acquire) != 0 {
+        if let Some(h) = info() {
+            h.counters.no_ring.fetch_add(1, Relaxed);
+        }
+        return false;
+    }
+    let pushed = ring.push(words);
+    if shared {
+        lock.store(0, Release);
+    }
+    pushed
+}
+
+/// Counts an allocation that went to another tier than planned.
+pub fn fell_back(planned: usize, bytes: usize) {
+    if let (Some(h), true) = (info(), planned < MAX_TIERS) {
+        h.counters.fell_back[planned].fetch_add(1, Relaxed);
+        h.counters.fell_back_bytes[planned].fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+/// The end of the process: gives the recorder, if it is there, a bounded moment to read where the pages are.
+pub fn finish() {
+    const LONGEST_NS: u64 = 300_000_000;
+    let Some(h) = info().filter(|_| same_process()) else { return };
+    h.end_ns.store(time(), Relaxed);
+    h.state.store(state::EXITING, Release);
+    if ring_doorbell() {
+        let start = sys::now();
+        while h.exit_ack.load(Acquire) == 0 && sys::now() - start < LONGEST_NS {
+            let wait = libc::timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+            let futex = &raw const h.exit_ack as usize;
+            // SAFETY: waits on a word of the shared header, with a limit.
+            unsafe {
+                sys::call(libc::SYS_futex, [futex, libc::FUTEX_WAIT as usize, 0, &raw const wait as usize, 0, 0])
+            };
+        }
+    }
+    h.state.store(state::ENDED, Release);
+}

@@ -1,0 +1,109 @@
+//! The managed address range: one reservation, one equal part for each tier, and a small pool for the time before
+//! the next allocator is known.
+//!
+//! `free` tells its own objects by one comparison, and an object's tier by a division. The range is reserved without
+//! access rights, so it costs no memory and counts against no limit but that of the address space.
+
+use crate::sys;
+use core::sync::atomic::{AtomicUsize, Ordering::*};
+use wire::process::MAX_TIERS;
+
+/// Start and length of what `free` takes for its own: the tiers' parts, then the pool.
+static BASE: AtomicUsize = AtomicUsize::new(0);
+static LEN: AtomicUsize = AtomicUsize::new(0);
+static TIER_SPAN: AtomicUsize = AtomicUsize::new(0);
+static POOL: AtomicUsize = AtomicUsize::new(0);
+static POOL_USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Most address space of one tier; enough for any memory of today.
+const MAX_TIER_SPAN: usize = 1 << 40;
+/// Least address space of one tier worth managing.
+const MIN_TIER_SPAN: usize = 1 << 30;
+const POOL_BYTES: usize = 1 << 18;
+
+#[repr(align(4096))]
+struct Fallback(#[allow(dead_code)] core::cell::UnsafeCell<[u8; POOL_BYTES]>);
+// SAFETY: only ever carved up by `pool`, whose cursor is atomic.
+unsafe impl Sync for Fallback {}
+static FALLBACK: Fallback = Fallback(core::cell::UnsafeCell::new([0; POOL_BYTES]));
+
+/// Reserves the range, smaller if the process may not have so much address space. Called once, by the first
+/// allocation of the process. Without any range only the pool remains and nothing is ever managed.
+pub fn reserve() {
+    let mut span = MAX_TIER_SPAN;
+    while span >= MIN_TIER_SPAN {
+        let len = span * MAX_TIERS + POOL_BYTES;
+        let at = sys::map_lazily(len + span, libc::PROT_NONE);
+        if at != 0 {
+            // Tiers start at multiples of their span, so that huge pages fit.
+            let base = at.next_multiple_of(span);
+            let pool = base + span * MAX_TIERS;
+            // SAFETY: the pool is the end of the fresh mapping.
+            if unsafe { sys::protect(pool, POOL_BYTES, libc::PROT_READ | libc::PROT_WRITE) } {
+                TIER_SPAN.store(span, Relaxed);
+                POOL.store(pool, Relaxed);
+                LEN.store(len, Relaxed);
+                BASE.store(base, Release);
+                return;
+            }
+        }
+        span /= 8;
+    }
+    let pool = FALLBACK.0.get() as usize;
+    POOL.store(pool, Relaxed);
+    LEN.store(POOL_BYTES, Relaxed);
+    BASE.store(pool, Release);
+}
+
+/// Whether an address is the runtime's (managed, or of the pool).
+#[inline(always)]
+pub fn contains(addr: usize) -> bool {
+    addr.wrapping_sub(BASE.load(Relaxed)) < LEN.load(Relaxed)
+}
+
+/// Whether an address is of the pool.
+pub fn in_pool(addr: usize) -> bool {
+    addr.wrapping_sub(POOL.load(Relaxed)) < POOL_BYTES
+}
+
+/// Start of the range.
+pub fn base() -> usize {
+    BASE.load(Relaxed)
+}
+
+/// Address space of one tier; 0 when nothing can be managed.
+pub fn tier_span() -> usize {
+    TIER_SPAN.load(Relaxed)
+}
+
+/// The tier whose part holds this managed address.
+#[inline]
+pub fn tier_of(addr: usize) -> usize {
+    match tier_span() {
+        0 => 0,
+        span => (addr.wrapping_sub(base()) / span).min(MAX_TIERS - 1),
+    }
+}
+
+/// Memory for whoever allocates before the next allocator is known (dlsym itself does): zeroed, never given back.
+pub fn pool(size: usize, align: usize) -> *mut u8 {
+    let align = align.max(16);
+    let Some(bytes) = size.checked_next_multiple_of(16).and_then(|s| s.checked_add(16 + align)) else {
+        return core::ptr::null_mut();
+    };
+    let start = POOL_USED.fetch_add(bytes, Relaxed);
+    if start.saturating_add(bytes) > POOL_BYTES {
+        return core::ptr::null_mut();
+    }
+    // The word before an object holds its size, for realloc.
+    let at = (POOL.load(Relaxed) + start + 16).next_multiple_of(align);
+    // SAFETY: at - 8 lies in the part just carved out for this object.
+    unsafe { *((at - 8) as *mut usize) = size };
+    at as *mut u8
+}
+
+/// Size of an object of the pool.
+pub fn pool_size(addr: usize) -> usize {
+    // SAFETY: written by `pool` when it handed the address out.
+    unsafe { *((addr - 8) as *const usize) }
+}

@@ -1,0 +1,87 @@
+//! The page-fault sampler: which objects does the program touch, how often, and how much of a page at a time?
+//!
+//! A thread of its own takes access rights away from a few pages (*arms* them) and sees from the fault when the program
+//! comes back to one; on some visits it follows the program step by step for up to 64 accesses. It needs no
+//! privileges and no PMU. The estimator that turns this into cache misses is the recorder's.
+//!
+//! * [`armed`] – the pages armed at the moment, and what was seen of them.
+//! * [`guard`] – why a system call never fails on an armed page: while pages are armed, every system call of every
+//!   thread is looked at first.
+//! * [`signals`] – the handlers (SIGSEGV, SIGTRAP, SIGSYS), and the program's own handlers behind them.
+//! * [`step`] – one thread's single-step state.
+//! * [`thread`] – the thread that arms, collects and publishes.
+
+pub mod armed;
+pub mod guard;
+pub mod signals;
+pub mod step;
+mod thread;
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use wire::session::Config;
+
+/// Less than this alive is not worth a thread in the program's process.
+const WORTH_SAMPLING: usize = 1 << 20;
+
+static ENABLED: AtomicBool = AtomicBool::new(false);
+static STARTED: AtomicBool = AtomicBool::new(false);
+static STOP: AtomicBool = AtomicBool::new(false);
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static FAULTS_PER_SECOND: AtomicU64 = AtomicU64::new(0);
+static BURST_EVERY: AtomicU64 = AtomicU64::new(1);
+
+/// Whether this process is to be sampled.
+#[inline]
+pub fn enabled() -> bool {
+    ENABLED.load(Relaxed)
+}
+
+/// Takes the session's wishes and puts the handlers in place. Called in the main thread, before the program's main.
+pub fn prepare(config: &Config) {
+    FAULTS_PER_SECOND.store(config.faults_per_second.clamp(1, 100_000), Relaxed);
+    BURST_EVERY.store(config.burst_every.max(1), Relaxed);
+    if signals::install() {
+        ENABLED.store(true, Release);
+        crate::process::adopt(crate::tls::thread());
+    }
+}
+
+/// An object came to life: with enough of them the sampler starts.
+#[inline]
+pub fn object_born(bytes: usize) {
+    if enabled() {
+        let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
+        if live >= WORTH_SAMPLING && !STARTED.load(Relaxed) && !STARTED.swap(true, AcqRel) {
+            thread::start();
+        }
+    }
+}
+
+/// An object is about to die: none of its pages may stay armed.
+#[inline]
+pub fn object_died(addr: usize, bytes: usize) {
+    if enabled() {
+        LIVE.fetch_sub(bytes, Relaxed);
+        if armed::any() {
+            armed::open_range(addr, bytes);
+        }
+    }
+}
+
+/// A forked child has none of its parent's threads; its sampler starts anew.
+pub fn forget_parent() {
+    if enabled() {
+        guard::forget_parent();
+        armed::forget_parent();
+        signals::forget_parent();
+        STARTED.store(false, Release);
+    }
+}
+
+/// The process ends: no page stays armed, the thread goes.
+pub fn stop() {
+    if enabled() {
+        STOP.store(true, Release);
+        guard::leave();
+    }
+}

@@ -1,0 +1,366 @@
+//! The sampler's signal handlers, and the program's own behind them.
+//!
+//! SIGSEGV (an armed page), SIGTRAP (a single step) and SIGSYS (a trapped system call) are the sampler's while it
+//! works. The program's handlers for them are kept here instead of in the kernel and are called for everything that
+//! is not the sampler's. These signals are kept out of every signal mask: a fault while its signal is blocked ends the program.
+
+use super::armed::{self, Fault};
+use super::{enabled, guard};
+use crate::{next, range, sys, tls};
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use core::mem::{transmute, zeroed};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+
+const OURS: [c_int; 3] = [libc::SIGSEGV, libc::SIGTRAP, libc::SIGSYS];
+const TRAP_FLAG: i64 = 0x100;
+const SA_RESTORER: u64 = 0x0400_0000;
+
+/// A sigaction as the kernel takes it.
+#[repr(C)]
+struct KernelAction {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+struct Actions(UnsafeCell<[Option<libc::sigaction>; 3]>);
+// SAFETY: changed under LOCK.
+unsafe impl Sync for Actions {}
+/// The program's actions; `None`: the default.
+static PROGRAM: Actions = Actions(UnsafeCell::new([None, None, None]));
+static LOCK: AtomicU32 = AtomicU32::new(0);
+
+fn program<R>(signal: c_int, f: impl FnOnce(&mut Option<libc::sigaction>) -> R) -> Option<R> {
+    let index = OURS.iter().position(|&s| s == signal)?;
+    while LOCK.swap(1, Acquire) != 0 {
+        core::hint::spin_loop();
+    }
+    // SAFETY: the lock is held.
+    let result = unsafe { (*PROGRAM.0.get()).get_mut(index).map(f) };
+    LOCK.store(0, Release);
+    result
+}
+
+fn handler_of(signal: c_int) -> usize {
+    match signal {
+        libc::SIGSEGV => on_segv as *const () as usize,
+        libc::SIGTRAP => on_trap as *const () as usize,
+        _ => on_sys as *const () as usize,
+    }
+}
+
+/// Puts the handlers in place. `false` if the kernel refuses.
+pub fn install() -> bool {
+    OURS.iter().all(|&signal| {
+        // SIGSYS runs blocking calls of the program, so its handlers must be able to run meanwhile; the other two are
+        // short and must not be interrupted while they hold the lock.
+        let (mask, flags) = if signal == libc::SIGSYS { (0, libc::SA_NODEFER) } else { (!0u64, 0) };
+        let flags = flags | libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        let action = KernelAction {
+            handler: handler_of(signal),
+            flags: flags as u64 | SA_RESTORER,
+            restorer: sys::hearth_sigreturn as *const () as usize,
+            mask,
+        };
+        let mut before: libc::sigaction = {
+            // SAFETY: plain data.
+            unsafe { zeroed() }
+        };
+        // SAFETY: libc's own query, then the kernel's call with its own layout.
+        unsafe {
+            real_sigaction(signal, core::ptr::null(), &mut before);
+            program(signal, |slot| *slot = (before.sa_sigaction != libc::SIG_DFL).then_some(before));
+            let action = &raw const action as usize;
+            sys::call(libc::SYS_rt_sigaction, [signal as usize, action, 0, 8, 0, 0]) == 0
+        }
+    })
+}
+
+/// In a forked child: whoever held the lock does not exist here.
+pub fn forget_parent() {
+    LOCK.store(0, Release);
+}
+
+/// Whether the handlers are (still) in place.
+pub fn ours() -> bool {
+    OURS.iter().all(|&signal| {
+        let mut now = KernelAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
+        // SAFETY: asks; writes to a local of the kernel's layout.
+        let asked = unsafe { sys::call(libc::SYS_rt_sigaction, [signal as usize, 0, &raw mut now as usize, 8, 0, 0]) };
+        asked == 0 && now.handler == handler_of(signal)
+    })
+}
+
+unsafe extern "C" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    const SEGV_ACCERR: c_int = 2;
+    const RETRIES: u32 = 16;
+    // SAFETY: the kernel's arguments of an SA_SIGINFO handler.
+    let (addr, code, registers) = unsafe {
+        ((*info).si_addr() as usize, (*info).si_code, &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs)
+    };
+    if code == SEGV_ACCERR && range::contains(addr) && !range::in_pool(addr) {
+        let thread = tls::thread();
+        let store = registers[libc::REG_ERR as usize] & 2 != 0;
+        let ip = registers[libc::REG_RIP as usize] as usize;
+        match armed::fault(addr, ip, store, thread.tid.get(), &thread.step) {
+            Fault::Retry => return thread.step.times.set(0),
+            Fault::Step => {
+                thread.step.times.set(0);
+                registers[libc::REG_EFL as usize] |= TRAP_FLAG;
+                return;
+            }
+            Fault::Foreign => {
+                // Most likely another thread has just opened the page. If not, it faults again and again.
+                let times = if thread.step.strange.replace(addr) == addr { thread.step.times.get() + 1 } else { 0 };
+                thread.step.times.set(times);
+                if times < RETRIES {
+                    return;
+                }
+                thread.step.times.set(0);
+            }
+        }
+    }
+    // SAFETY: the kernel's arguments.
+    unsafe { pass_on(signal, info, context, code > 0) }
+}
+
+unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let thread = tls::thread();
+    // SAFETY: the kernel's arguments.
+    unsafe {
+        let page = thread.step.page.replace(0);
+        if page != 0 && (*info).si_code > 0 {
+            (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP_FLAG;
+            return armed::stepped(page, thread.tid.get());
+        }
+        thread.step.page.set(page);
+        pass_on(signal, info, context, false)
+    }
+}
+
+unsafe extern "C" fn on_sys(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    const SYS_USER_DISPATCH: c_int = 2;
+    // SAFETY: the kernel's arguments. si_syscall lies after si_call_addr, which is where si_addr lies.
+    unsafe {
+        if (*info).si_code != SYS_USER_DISPATCH {
+            return pass_on(signal, info, context, false);
+        }
+        let nr = *info.cast::<u8>().add(24).cast::<c_int>();
+        let r = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        let arg = |register: c_int| r[register as usize] as usize;
+        let args = [
+            arg(libc::REG_RDI),
+            arg(libc::REG_RSI),
+            arg(libc::REG_RDX),
+            arg(libc::REG_R10),
+            arg(libc::REG_R8),
+            arg(libc::REG_R9),
+        ];
+        match guard::trapped(nr.into(), &args, &tls::thread().step) {
+            Some(result) => r[libc::REG_RAX as usize] = result as i64,
+            None => {
+                r[libc::REG_RAX as usize] = nr.into();
+                r[libc::REG_RIP as usize] -= 2; // `syscall` is two bytes long
+            }
+        }
+    }
+}
+
+/// Gives a signal to the program's own handler, or to the kernel's default.
+unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, again: bool) {
+    let action = program(signal, |slot| {
+        let action = *slot;
+        if action.is_some_and(|a| a.sa_flags & libc::SA_RESETHAND != 0) {
+            *slot = None;
+        }
+        action
+    });
+    let Some(action) = action.flatten().filter(|a| a.sa_sigaction != libc::SIG_DFL) else {
+        // SAFETY: restores the default; a fault comes back by itself, anything else is sent again.
+        unsafe {
+            let default = KernelAction { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
+            sys::call(libc::SYS_rt_sigaction, [signal as usize, &raw const default as usize, 0, 8, 0, 0]);
+            if !again {
+                let pid = sys::call3(libc::SYS_getpid, 0, 0, 0) as usize;
+                let tid = sys::call3(libc::SYS_gettid, 0, 0, 0) as usize;
+                sys::call3(libc::SYS_tgkill, pid, tid, signal as usize);
+            }
+        }
+        return;
+    };
+    if action.sa_sigaction == libc::SIG_IGN {
+        return;
+    }
+    // SAFETY: the program's handler, called with the mask the kernel would have set: that of the interrupted code, the
+    // action's own, and (without SA_NODEFER) the signal itself, less the signals that must stay open. The interrupted
+    // code's mask comes back with the return from our handler, or with the program's siglongjmp.
+    unsafe {
+        let mut mask = *(&raw const (*context.cast::<libc::ucontext_t>()).uc_sigmask).cast::<u64>();
+        mask |= *(&raw const action.sa_mask).cast::<u64>();
+        mask &= !guard::OUR_SIGNALS;
+        let set = libc::SIG_SETMASK as usize;
+        sys::call(libc::SYS_rt_sigprocmask, [set, &raw const mask as usize, 0, 8, 0, 0]);
+        if action.sa_flags & libc::SA_SIGINFO != 0 {
+            let f: extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void) = transmute(action.sa_sigaction);
+            f(signal, info, context);
+        } else {
+            let f: extern "C-unwind" fn(c_int) = transmute(action.sa_sigaction);
+            f(signal);
+        }
+    }
+}
+
+fn without_ours(set: &libc::sigset_t) -> libc::sigset_t {
+    let mut set = *set;
+    for signal in OURS {
+        // SAFETY: a valid set and signal.
+        unsafe { libc::sigdelset(&mut set, signal) };
+    }
+    set
+}
+
+macro_rules! real {
+    ($name:ident = $symbol:literal, ($($arg:ident: $ty:ty),*) -> $ret:ty) => {
+        unsafe fn $name($($arg: $ty),*) -> $ret {
+            static NEXT: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+            let mut found = NEXT.load(Relaxed);
+            if found.is_null() {
+                found = next::symbol($symbol);
+                NEXT.store(found, Relaxed);
+            }
+            // SAFETY: libc's function of that name has this type; it exists in every C library.
+            unsafe {
+                let f: unsafe extern "C" fn($($ty),*) -> $ret = transmute(found);
+                f($($arg),*)
+            }
+        }
+    };
+}
+
+real!(real_sigaction = c"sigaction", (signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int);
+real!(real_signal = c"signal", (signal: c_int, handler: usize) -> usize);
+real!(real_pthread_sigmask = c"pthread_sigmask", (how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int);
+real!(real_sigprocmask = c"sigprocmask", (how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int);
+real!(real_pthread_create = c"pthread_create",
+    (thread: *mut libc::pthread_t, attr: *const libc::pthread_attr_t, start: usize, arg: *mut c_void) -> c_int);
+
+/// As the C library's. The sampler's signals are only written down.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
+    // SAFETY: the caller's pointers, as for sigaction.
+    unsafe {
+        if !enabled() {
+            return real_sigaction(signal, new, old);
+        }
+        let new = new.as_ref().map(|n| libc::sigaction { sa_mask: without_ours(&n.sa_mask), ..*n });
+        let kept = program(signal, |slot| {
+            let before = slot.unwrap_or_else(|| zeroed());
+            if let Some(new) = new {
+                *slot = (new.sa_sigaction != libc::SIG_DFL).then_some(new);
+            }
+            before
+        });
+        match kept {
+            None => real_sigaction(signal, new.as_ref().map_or(core::ptr::null(), |n| n), old),
+            Some(before) => {
+                if let Some(old) = old.as_mut() {
+                    *old = before;
+                }
+                0
+            }
+        }
+    }
+}
+
+/// As the C library's. The sampler's signals are only written down.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
+    // SAFETY: plain data; the caller's handler.
+    unsafe {
+        if !enabled() || !OURS.contains(&number) {
+            return real_signal(number, handler);
+        }
+        let mut new: libc::sigaction = zeroed();
+        let mut old: libc::sigaction = zeroed();
+        (new.sa_sigaction, new.sa_flags) = (handler, libc::SA_RESTART);
+        sigaction(number, &new, &mut old);
+        old.sa_sigaction
+    }
+}
+
+/// As the C library's, but the sampler's signals are never blocked.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        let open = new.as_ref().filter(|_| enabled() && how != libc::SIG_UNBLOCK).map(without_ours);
+        real_pthread_sigmask(how, open.as_ref().map_or(new, |s| s), old)
+    }
+}
+
+/// As the C library's, but the sampler's signals are never blocked.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigprocmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        let open = new.as_ref().filter(|_| enabled() && how != libc::SIG_UNBLOCK).map(without_ours);
+        real_sigprocmask(how, open.as_ref().map_or(new, |s| s), old)
+    }
+}
+
+#[repr(C)]
+struct Start {
+    start: usize,
+    arg: *mut c_void,
+}
+
+/// As the C library's; the new thread's first act is to let its system calls be trapped.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attr: *const libc::pthread_attr_t,
+    start: usize,
+    arg: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's arguments; the trampoline owns the block it is given.
+    unsafe {
+        let block = if enabled() { next::malloc(size_of::<Start>()).cast::<Start>() } else { core::ptr::null_mut() };
+        if block.is_null() {
+            return real_pthread_create(thread, attr, start, arg);
+        }
+        block.write(Start { start, arg });
+        let failed = real_pthread_create(thread, attr, begin as *const () as usize, block.cast());
+        if failed != 0 {
+            next::free(block.cast());
+        }
+        failed
+    }
+}
+
+unsafe extern "C-unwind" fn begin(block: *mut c_void) -> *mut c_void {
+    // SAFETY: the block of `pthread_create`, ours to free; the program's start routine.
+    unsafe {
+        let Start { start, arg } = block.cast::<Start>().read();
+        next::free(block);
+        crate::process::adopt(tls::thread());
+        let f: extern "C-unwind" fn(*mut c_void) -> *mut c_void = transmute(start);
+        f(arg)
+    }
+}

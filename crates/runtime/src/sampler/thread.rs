@@ -1,0 +1,258 @@
+//! The sampler's thread: arms pages, collects what was seen of them, publishes it.
+//!
+//! It is a bare thread that libc does not know (a program whose last own thread ends has to end), so nothing here
+//! may use thread-local storage, allocate, or call libc.
+
+use super::armed::{self, Entry, State};
+use super::{BURST_EVERY, FAULTS_PER_SECOND, STOP, guard};
+use crate::{objects, process, sites, sys};
+use core::sync::atomic::Ordering::*;
+use wire::event::{Burst, Event};
+use wire::process::Ring;
+use wire::session::REARMS;
+
+const PAGE: usize = 4096;
+const STACK: usize = 256 << 10;
+/// Time between two looks.
+const TICK_NS: u64 = 4_000_000;
+/// A page not touched for so long is given up.
+const PATIENCE_NS: u64 = 400_000_000;
+/// A burst ends when the page was not touched for so long.
+const BURST_PAUSE_NS: u64 = 2_000_000;
+/// Visits of a site that always get a burst; later ones only one in [`super::BURST_EVERY`].
+const FIRST_BURSTS: u32 = 12;
+
+/// Sleeps in the sampler's thread.
+pub fn sleep(ns: u64) {
+    let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
+    // SAFETY: reads a local.
+    unsafe { sys::call3(libc::SYS_nanosleep, &raw const time as usize, 0, 0) };
+}
+
+/// Starts the thread, with all signals blocked for ever.
+pub fn start() {
+    let at = sys::map_lazily(STACK, libc::PROT_READ | libc::PROT_WRITE);
+    if at == 0 {
+        return;
+    }
+    let all = !0u64;
+    let mut before = 0u64;
+    let (set, get) = (libc::SIG_SETMASK as usize, &raw mut before as usize);
+    // SAFETY: the thread inherits the full mask; this one gets its own back. The stack is the fresh mapping's.
+    let started = unsafe {
+        sys::call(libc::SYS_rt_sigprocmask, [set, &raw const all as usize, get, 8, 0, 0]);
+        let started = sys::bare_thread(at + STACK, body);
+        sys::call(libc::SYS_rt_sigprocmask, [set, get, 0, 8, 0, 0]);
+        started
+    };
+    if !started {
+        process::say(b"the page-fault sampler could not start its thread (too many threads or processes?)");
+    }
+}
+
+struct Sampler {
+    ring: Ring,
+    own: u32,
+    random: u64,
+    visits: u64,
+    /// Pages to arm again, with their round.
+    again: [Option<(usize, usize, usize, u32)>; armed::MAX],
+    /// Fractional pages that may still be armed.
+    allowance: f64,
+}
+
+extern "C" fn body() {
+    // SAFETY: no arguments.
+    let own = unsafe { sys::call3(libc::SYS_gettid, 0, 0, 0) } as u32;
+    let name = c"hearth-sampler".as_ptr() as usize;
+    // SAFETY: a NUL-terminated name.
+    unsafe { sys::call3(libc::SYS_prctl, libc::PR_SET_NAME as usize, name, 0) };
+    let Some(ring) = process::sampler_ring() else { return };
+    if let Some(h) = process::info() {
+        h.sampling.store(1, Relaxed);
+    }
+    let mut sampler = Sampler { ring, own, random: own.into(), visits: 0, again: [None; armed::MAX], allowance: 0.0 };
+    let mut pause = 20_000_000;
+    while !STOP.load(Acquire) {
+        if let Err(refusal) = guard::enter(own) {
+            explain(refusal);
+            count(|c| &c.stood_back, 1);
+            sleep(pause);
+            pause = (pause * 2).min(500_000_000);
+            continue;
+        }
+        let start = sys::now_in_handler();
+        let mut last = start;
+        while guard::on() && !STOP.load(Acquire) {
+            sleep(TICK_NS);
+            let now = sys::now_in_handler();
+            sampler.collect(now);
+            sampler.arm(now - last);
+            count(|c| &c.guarded_ns, now - last);
+            last = now;
+        }
+        sampler.collect(last);
+        sampler.again = [None; armed::MAX];
+        count(|c| &c.stood_back, 1);
+        // A guard that did not last was not worth its beginning: wait longer before the next one.
+        pause = if last - start > 100_000_000 { 20_000_000 } else { (pause * 2).min(500_000_000) };
+        sleep(pause);
+    }
+}
+
+fn explain(refusal: guard::Refusal) {
+    // Only what will not pass by itself is worth a sentence.
+    match refusal {
+        guard::Refusal::Foreign => process::say(
+            b"the page-fault sampler stood back: the program uses io_uring, or set a SIGSEGV, SIGTRAP or SIGSYS handler behind the C library's back",
+        ),
+        guard::Refusal::Unregistered => process::say(
+            b"the page-fault sampler stood back for some of the time: the program has threads that were not made by pthread_create",
+        ),
+        _ => {}
+    }
+}
+
+fn count(counter: impl Fn(&wire::process::Counters) -> &core::sync::atomic::AtomicU64, by: u64) {
+    if let Some(h) = process::info() {
+        counter(&h.counters).fetch_add(by, Relaxed);
+    }
+}
+
+impl Sampler {
+    fn random(&mut self, below: usize) -> usize {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        ((u128::from(wire::identity::mix(self.random)) * below as u128) >> 64) as usize
+    }
+
+    /// Collects what is done, publishes it, and notes visited pages for another round.
+    fn collect(&mut self, now: u64) {
+        let expired = now.saturating_sub(PATIENCE_NS);
+        let stale = now.saturating_sub(BURST_PAUSE_NS);
+        armed::collect(expired, stale, |entry| {
+            self.publish(entry);
+            if entry.state == State::Visited && entry.round + 1 < REARMS {
+                if let Some(free) = self.again.iter_mut().find(|a| a.is_none()) {
+                    *free = Some((entry.page, entry.object, entry.site, entry.round + 1));
+                }
+            }
+        });
+    }
+
+    fn publish(&self, entry: &Entry) {
+        let Some(site) = sites::at(entry.site).map(|s| s.id.load(Relaxed)) else { return };
+        let wait_ns = entry.until.saturating_sub(entry.since);
+        let event = if entry.state == State::Quiet {
+            Event::Quiet { page: entry.page as u64, object: entry.object as u64, site, wait_ns }
+        } else {
+            count(|c| &c.visits, 1);
+            count(|c| &c.steps, entry.accesses.into());
+            Event::Visit {
+                addr: entry.addr as u64,
+                ip: entry.ip as u64,
+                object: entry.object as u64,
+                site,
+                wait_ns,
+                store: entry.store,
+                burst: burst(entry),
+            }
+        };
+        process::push(self.ring, false, self.own, process::since_epoch(entry.until), event);
+    }
+
+    /// Arms as many pages as the time gone by allows: first those to be armed again, then new ones.
+    fn arm(&mut self, ns: u64) {
+        let rate = FAULTS_PER_SECOND.load(Relaxed) as f64;
+        self.allowance = (self.allowance + rate * ns as f64 / 1e9).min(rate / 20.0 + 1.0);
+        for index in 0..armed::MAX {
+            if self.allowance < 1.0 {
+                return;
+            }
+            if let Some((page, object, site, round)) = self.again.get_mut(index).and_then(Option::take) {
+                self.arm_one(page, object, site, round);
+            }
+        }
+        let mut tries = 64;
+        while self.allowance >= 1.0 && tries > 0 {
+            tries -= 1;
+            let Some((object, found)) = self.pick() else { continue };
+            let pages = found.bytes.div_ceil(PAGE);
+            let page = object + self.random(pages) * PAGE;
+            self.arm_one(page, object, found.site, 0);
+        }
+    }
+
+    fn arm_one(&mut self, page: usize, object: usize, site: usize, round: u32) {
+        let Some(known) = sites::at(site) else { return };
+        let every = BURST_EVERY.load(Relaxed);
+        self.visits += 1;
+        let want_burst = known.bursts.load(Relaxed) < FIRST_BURSTS || self.visits % every == 0;
+        let entry = armed::page(page, object, site, round, want_burst);
+        let alive = || {
+            guard::on()
+                && armed::can_arm(page)
+                && objects::get(object).is_some_and(|o| o.site == site)
+                && !guard::in_use(page)
+        };
+        if armed::arm(entry, alive) {
+            if want_burst {
+                known.bursts.fetch_add(1, Relaxed);
+            }
+            self.allowance -= 1.0;
+            count(|c| &c.armed, 1);
+        }
+    }
+
+    /// A live object: of a site chosen evenly among all, or half of the time in proportion to its live bytes, so that
+    /// neither the small hot ones nor the large ones are forgotten. The choice does not bias the estimate, which is of
+    /// visits for each page and second of watching.
+    fn pick(&mut self) -> Option<(usize, objects::Object)> {
+        let sites_known = sites::count();
+        let first = self.random(sites_known.max(1));
+        let by_size = self.random(2) == 0;
+        let total: usize = if by_size { (0..sites_known).map(live).sum() } else { 0 };
+        let mut target = if by_size { self.random(total.max(1)) } else { 0 };
+        for i in 0..sites_known {
+            let n = if by_size { i } else { (first + i) % sites_known };
+            let bytes = live(n);
+            if bytes == 0 || by_size && target >= bytes {
+                target = target.saturating_sub(bytes);
+                continue;
+            }
+            let (_, site) = sites::nth(n)?;
+            let start = self.random(sites::REMEMBERED);
+            for j in 0..sites::REMEMBERED {
+                let addr = site.objects.get((start + j) % sites::REMEMBERED)?.load(Acquire);
+                if addr != 0
+                    && let Some(object) = objects::get(addr)
+                {
+                    return Some((addr, object));
+                }
+            }
+            return None;
+        }
+        None
+    }
+}
+
+fn live(n: usize) -> usize {
+    // Counted with relaxed additions and subtractions: may be off, and for a moment below zero.
+    sites::nth(n).map_or(0, |(_, s)| s.live.load(Relaxed)).min(1 << 48)
+}
+
+fn burst(entry: &Entry) -> Option<Burst> {
+    if entry.accesses == 0 {
+        return None;
+    }
+    let steps = entry.accesses.saturating_sub(1).max(1) as i64;
+    let span = entry.last as i64 - entry.addr as i64;
+    Some(Burst {
+        accesses: entry.accesses as u16,
+        stores: entry.stores as u16,
+        lines: entry.lines.count_ones() as u16,
+        monotonic: !(entry.up && entry.down) && span != 0,
+        limited: entry.accesses >= armed::BURST_ACCESSES,
+        stride: (span / steps) as i32,
+        ns: entry.last_time.saturating_sub(entry.until),
+    })
+}

@@ -1,0 +1,111 @@
+//! From the call stack of an allocation to its site, and the site's stack to the recorder.
+
+use crate::tls::Thread;
+use crate::unwind::{Unwinder, Walk};
+use crate::{plan, process, range};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
+use wire::event::{Event, MAX_FRAMES, NO_MODULE};
+use wire::identity;
+
+static UNWINDER: AtomicPtr<Unwinder> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Frames that lie outside the runtime and are published in one event.
+struct Frames {
+    words: UnsafeCell<[u64; MAX_FRAMES]>,
+    taken: AtomicBool,
+}
+// SAFETY: used only by whoever has set `taken`.
+unsafe impl Sync for Frames {}
+static FRAMES: Frames = Frames { words: UnsafeCell::new([0; MAX_FRAMES]), taken: AtomicBool::new(false) };
+
+/// Generation of the process in which a module was published, by index (4096 modules).
+static PUBLISHED: [AtomicU32; 4096] = [const { AtomicU32::new(0) }; 4096];
+
+/// Sets the unwinder up; `false` if there is no memory for it.
+pub fn prepare() -> bool {
+    let room = range::pool(size_of::<Unwinder>(), align_of::<Unwinder>()).cast::<Unwinder>();
+    let Some(unwinder) = Unwinder::new(Unwinder::own_code(), plan::image().map(|_| plan::translate as _)) else {
+        return false;
+    };
+    if room.is_null() {
+        return false;
+    }
+    // SAFETY: fresh, aligned room of the pool, kept for ever.
+    unsafe { room.write(unwinder) };
+    UNWINDER.store(room, Release);
+    true
+}
+
+fn unwinder() -> Option<&'static Unwinder> {
+    // SAFETY: null or what `prepare` stored.
+    unsafe { UNWINDER.load(Acquire).as_ref() }
+}
+
+/// In a forked child: whoever was publishing does not exist here.
+pub fn forget_parent() {
+    FRAMES.taken.store(false, Release);
+}
+
+/// A library was unloaded: what is known of its code no longer holds.
+pub fn forget_modules() {
+    if let Some(unwinder) = unwinder() {
+        unwinder.invalidate();
+    }
+}
+
+fn walk(unwinder: &Unwinder, thread: &Thread, each: impl FnMut(usize)) -> Walk {
+    // SAFETY: the calling thread's own block; walks do not nest (the thread is marked busy).
+    unwinder.walk_here(unsafe { &mut *thread.stack.get() }, each)
+}
+
+/// The id of the site that allocates right now.
+pub fn site_id(thread: &Thread) -> u64 {
+    let Some(unwinder) = unwinder() else { return identity::site_id(identity::EMPTY_SITE) };
+    let walked = walk(unwinder, thread, |_| {});
+    if walked.truncated
+        && let Some(h) = process::info()
+    {
+        h.counters.truncated.fetch_add(1, Relaxed);
+    }
+    identity::site_id(walked.chain)
+}
+
+/// Publishes the stack of the site that allocates right now, after the modules it refers to. `false` if that could not
+/// be done now; the site's next allocation tries again.
+pub fn publish(thread: &Thread, site: u64) -> bool {
+    let Some(unwinder) = unwinder() else { return false };
+    if FRAMES.taken.swap(true, Acquire) {
+        return false;
+    }
+    // SAFETY: `taken` is ours.
+    let words = unsafe { &mut *FRAMES.words.get() };
+    let mut depth = 0;
+    let walked = walk(unwinder, thread, |return_address| {
+        if let Some(word) = words.get_mut(depth) {
+            let (module, offset) = unwinder.frame_of(return_address);
+            *word = u64::from(module) << 48 | offset & ((1 << 48) - 1);
+            depth += 1;
+        }
+    });
+    let words = words.get(..depth).unwrap_or(&[]);
+    let done = words.iter().all(|word| publish_module(unwinder, thread, (word >> 48) as u16))
+        && process::publish(thread, process::time(), Event::Site { site, frames: words, truncated: walked.truncated });
+    FRAMES.taken.store(false, Release);
+    done
+}
+
+fn publish_module(unwinder: &Unwinder, thread: &Thread, index: u16) -> bool {
+    let Some(published) = PUBLISHED.get(usize::from(index)) else { return index == NO_MODULE };
+    let generation = process::generation();
+    if published.load(Acquire) == generation {
+        return true;
+    }
+    let Some(module) = unwinder.module(index) else { return false };
+    let event = Event::Module { index, build_id: module.build_id, path: module.path };
+    let done = process::publish(thread, process::time(), event);
+    if done {
+        published.store(generation, Release);
+    }
+    done
+}

@@ -1,0 +1,127 @@
+//! The beginning and the end of the runtime in a process.
+//!
+//! Before the constructor runs, and in every process without a session, the library only passes allocations on.
+
+use crate::{interpose, next, plan, process, sampler, stack, sys};
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicPtr, Ordering::*};
+use wire::image::Image;
+use wire::session::{CONFIG, Config, ENV, PLAN, flags};
+
+static DIR: AtomicPtr<c_char> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The session's directory, if the process is part of one.
+pub fn session_dir() -> Option<&'static CStr> {
+    let dir = DIR.load(Acquire);
+    // SAFETY: null, or our own NUL-terminated copy, kept for ever.
+    (!dir.is_null()).then(|| unsafe { CStr::from_ptr(dir) })
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static FINISH: extern "C" fn() = finish;
+
+extern "C" fn start() {
+    next::free(next::malloc(1)); // makes sure that the range is reserved
+    let mut name = [0u8; 32];
+    let (Some(room), true) = (name.get_mut(..ENV.len()), ENV.len() < 32) else { return };
+    room.copy_from_slice(ENV.as_bytes());
+    // SAFETY: a NUL-terminated name; the environment is not being changed while constructors run.
+    let dir = unsafe { libc::getenv(name.as_ptr().cast()) };
+    if dir.is_null() {
+        return;
+    }
+    // SAFETY: getenv's result is NUL-terminated.
+    let Some(copy) = keep(unsafe { CStr::from_ptr(dir) }.to_bytes()) else { return };
+    DIR.store(copy, Release);
+    let Some(config) = read_config() else {
+        DIR.store(core::ptr::null_mut(), Release);
+        return;
+    };
+    process::set_epoch(config.epoch_ns);
+    if config.flags & flags::PLAN != 0 && !read_plan() {
+        return;
+    }
+    if !process::prepare() || !stack::prepare() || crate::range::tier_span() == 0 {
+        return;
+    }
+    if config.flags & (flags::EVENTS | flags::PLAN) != 0 {
+        if config.flags & flags::SAMPLER != 0 {
+            sampler::prepare(&config);
+        }
+        interpose::manage_from((config.threshold as usize).max(4096));
+    }
+}
+
+extern "C" fn finish() {
+    sampler::stop();
+    process::finish();
+}
+
+/// A copy that outlives the environment (programs overwrite theirs).
+fn keep(bytes: &[u8]) -> Option<*mut c_char> {
+    let at = crate::range::pool(bytes.len() + 1, 1);
+    if at.is_null() {
+        return None;
+    }
+    // SAFETY: the pool's object has room for the bytes and is zeroed.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+    Some(at.cast())
+}
+
+fn path<'a>(buffer: &'a mut [u8; 512], file: &str) -> Option<&'a CStr> {
+    let dir = session_dir()?.to_bytes();
+    let end = dir.len() + 1 + file.len();
+    buffer.get_mut(..dir.len())?.copy_from_slice(dir);
+    *buffer.get_mut(dir.len())? = b'/';
+    buffer.get_mut(dir.len() + 1..end)?.copy_from_slice(file.as_bytes());
+    CStr::from_bytes_with_nul(buffer.get(..=end)?).ok()
+}
+
+fn read_config() -> Option<Config> {
+    let mut name = [0u8; 512];
+    let mut bytes = [0u8; size_of::<Config>() + 1];
+    Config::from_bytes(sys::read_file(path(&mut name, CONFIG)?, &mut bytes)?)
+}
+
+/// Maps the plan image and checks it once.
+fn read_plan() -> bool {
+    let mut name = [0u8; 512];
+    let Some(name) = path(&mut name, PLAN) else { return false };
+    // SAFETY: opens, sizes and maps a file read-only; the mapping is kept for ever.
+    let words: &'static [u64] = unsafe {
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+        let fd = sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, name.as_ptr() as usize, flags, 0, 0, 0]);
+        if fd < 0 {
+            return false;
+        }
+        let fd = fd as usize;
+        let len = sys::call3(libc::SYS_lseek, fd, 0, libc::SEEK_END as usize);
+        let at = match len {
+            8.. => {
+                let (prot, private) = (libc::PROT_READ as usize, libc::MAP_PRIVATE as usize);
+                sys::call(libc::SYS_mmap, [0, len as usize, prot, private, fd, 0])
+            }
+            _ => -1,
+        };
+        sys::call3(libc::SYS_close, fd, 0, 0);
+        if (-4095..0).contains(&at) {
+            return false;
+        }
+        core::slice::from_raw_parts(at as *const u64, len as usize / 8)
+    };
+    let Some(image) = Image::new(words) else { return false };
+    let room = crate::range::pool(size_of::<Image>(), align_of::<Image>()).cast::<Image<'static>>();
+    if room.is_null() {
+        return false;
+    }
+    // SAFETY: fresh, aligned room of the pool.
+    plan::install(unsafe {
+        room.write(image);
+        &mut *room
+    });
+    true
+}

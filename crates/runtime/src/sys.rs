@@ -1,0 +1,173 @@
+//! System calls made directly, without libc.
+//!
+//! Their instructions lie in one stretch of text of their own: the sampler's guard ([`crate::sampler::guard`]) traps
+//! every system call of the process except those made from here. Nothing here touches errno or thread-local storage,
+//! so it can be used in signal handlers and in the sampler's bare thread.
+
+use core::ffi::c_long;
+
+core::arch::global_asm!(
+    ".pushsection .text.hearth_sys,\"ax\",@progbits",
+    ".p2align 6",
+    ".globl hearth_sys_start",
+    ".hidden hearth_sys_start",
+    "hearth_sys_start:",
+    ".globl hearth_syscall",
+    ".hidden hearth_syscall",
+    ".type hearth_syscall,@function",
+    "hearth_syscall:",
+    ".cfi_startproc",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "mov rdx, rcx",
+    "mov r10, r8",
+    "mov r8, r9",
+    "mov r9, qword ptr [rsp + 8]",
+    "syscall",
+    "ret",
+    ".cfi_endproc",
+    ".size hearth_syscall, . - hearth_syscall",
+    // Debuggers and libgcc know a signal frame by exactly these bytes at its return address.
+    ".p2align 4",
+    "nop",
+    ".globl hearth_sigreturn",
+    ".hidden hearth_sigreturn",
+    ".type hearth_sigreturn,@function",
+    "hearth_sigreturn:",
+    ".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00", // mov rax, 15 (rt_sigreturn)
+    "syscall",
+    ".size hearth_sigreturn, . - hearth_sigreturn",
+    // A bare thread: jump to r12(r13) on the stack given to clone; the child must not return into the parent's frame.
+    ".p2align 4",
+    ".globl hearth_clone",
+    ".hidden hearth_clone",
+    ".type hearth_clone,@function",
+    "hearth_clone:", // (flags, stack top, entry)
+    "mov r8, rdx",
+    "xor edx, edx",
+    "xor r10d, r10d",
+    "mov eax, 56",
+    "syscall",
+    "test rax, rax",
+    "jnz 2f",
+    "xor ebp, ebp",
+    "call r8",
+    "mov eax, 60",
+    "xor edi, edi",
+    "syscall",
+    "2: ret",
+    ".size hearth_clone, . - hearth_clone",
+    ".globl hearth_sys_end",
+    ".hidden hearth_sys_end",
+    "hearth_sys_end:",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    static hearth_sys_start: u8;
+    static hearth_sys_end: u8;
+    fn hearth_syscall(nr: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize;
+    fn hearth_clone(flags: usize, stack: usize, entry: extern "C" fn()) -> isize;
+    /// Returns from a signal handler (`sa_restorer`).
+    pub fn hearth_sigreturn();
+}
+
+/// The text from which system calls are never trapped: start and length.
+pub fn text() -> (usize, usize) {
+    let start = &raw const hearth_sys_start as usize;
+    (start, &raw const hearth_sys_end as usize - start)
+}
+
+/// A system call; the result as the kernel returns it (-4095..=-1: an error number, negated).
+///
+/// # Safety
+/// As for the call itself.
+#[inline]
+pub unsafe fn call(nr: c_long, args: [usize; 6]) -> isize {
+    let [a, b, c, d, e, f] = args;
+    // SAFETY: the caller's.
+    unsafe { hearth_syscall(nr, a, b, c, d, e, f) }
+}
+
+/// A system call with up to three arguments.
+///
+/// # Safety
+/// As for the call itself.
+#[inline]
+pub unsafe fn call3(nr: c_long, a: usize, b: usize, c: usize) -> isize {
+    // SAFETY: the caller's.
+    unsafe { hearth_syscall(nr, a, b, c, 0, 0, 0) }
+}
+
+/// Starts a thread that libc does not know, on the stack that ends at `stack`, running `entry` in the same address
+/// space. libc must not count it: a program whose last own thread ends has to end.
+///
+/// # Safety
+/// `stack` must be the 16-byte aligned end of a mapping that nothing else uses, and `entry` must use no thread-local
+/// storage and no libc function that does.
+pub unsafe fn bare_thread(stack: usize, entry: extern "C" fn()) -> bool {
+    let flags = libc::CLONE_VM
+        | libc::CLONE_FS
+        | libc::CLONE_FILES
+        | libc::CLONE_SIGHAND
+        | libc::CLONE_THREAD
+        | libc::CLONE_SYSVSEM;
+    // SAFETY: the caller's.
+    unsafe { hearth_clone(flags as usize, stack, entry) > 0 }
+}
+
+/// CLOCK_MONOTONIC in ns, by a real system call where the vDSO cannot be used (a handler must not be trapped).
+pub fn now_in_handler() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to a local.
+    unsafe { call3(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC as usize, &raw mut t as usize, 0) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// CLOCK_MONOTONIC in ns.
+pub fn now() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to a local.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Sets a page's protection.
+///
+/// # Safety
+/// The range must be the runtime's own to protect.
+pub unsafe fn protect(start: usize, len: usize, prot: i32) -> bool {
+    // SAFETY: the caller's.
+    unsafe { call3(libc::SYS_mprotect, start, len, prot as usize) == 0 }
+}
+
+/// Maps fresh zeroed memory that does not count against overcommit until touched; 0 on failure.
+pub fn map_lazily(len: usize, prot: i32) -> usize {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a fresh mapping anywhere.
+    let at = unsafe { call(libc::SYS_mmap, [0, len, prot as usize, flags as usize, usize::MAX, 0]) };
+    if (-4095..0).contains(&at) { 0 } else { at as usize }
+}
+
+/// Reads a small file whole into `buffer`; the bytes read, or `None` if it cannot be opened.
+pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
+    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+    // SAFETY: path is NUL-terminated; reads go to the buffer within its length.
+    unsafe {
+        let fd = call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0]);
+        if fd < 0 {
+            return None;
+        }
+        let mut len = 0;
+        while len < buffer.len() {
+            let n = call3(libc::SYS_read, fd as usize, buffer.as_mut_ptr() as usize + len, buffer.len() - len);
+            if n <= 0 {
+                break;
+            }
+            len += n as usize;
+        }
+        call3(libc::SYS_close, fd as usize, 0, 0);
+        buffer.get(..len)
+    }
+}
