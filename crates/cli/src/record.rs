@@ -1,13 +1,130 @@
-//! `hearth record`: not there yet.
+//! `hearth record`: runs a program and writes down what it does with memory.
 
 use anyhow::{Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use model::{Bytes, Nanos};
+use record::{Progress, Recorded};
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Not there yet
-#[derive(clap::Args)]
-pub struct Args {}
+const EXAMPLES: &str = "\
+EXAMPLES
+  hearth record -- ./app --size 10            writes app.hearth
+  hearth record -o run1.hearth -- mpirun -n 2 ./app
+  hearth record --sampler none -- ./app       objects and residency only, no access samples
+  hearth record --threshold 64KiB -- ./app    only allocations of 64 KiB and more
+  hearth report app.hearth                    look at what was recorded";
 
-/// Runs the verb.
-pub fn run(_args: Args) -> Result<ExitCode> {
-    bail!("`hearth record` is not there yet")
+/// Runs an unmodified program and records its data objects and who uses memory
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Profile to write [default: PROGRAM.hearth in this folder]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Smallest allocation to record
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    threshold: Bytes,
+    /// How accesses are sampled; auto takes the best one that works here
+    #[arg(long, value_enum, default_value = "auto")]
+    sampler: Sampler,
+    /// Most page faults a second the page-fault sampler may cause in a process
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    faults_per_second: u64,
+    /// Last-level cache to estimate misses for [default: this machine's]
+    #[arg(long, value_name = "SIZE")]
+    llc: Option<Bytes>,
+    /// Program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM [ARGS]...")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Sampler {
+    /// The page-fault sampler: it works for every user on every CPU
+    Auto,
+    /// Protects random pages for a moment and sees who touches them
+    PageFault,
+    /// No samples
+    None,
+}
+
+/// Runs the verb. The exit code is the program's.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if args.threshold < Bytes::kib(4) {
+        bail!(
+            "--threshold {}: smaller objects than a page (4 KiB) cannot be told apart; give 4KiB or more",
+            args.threshold
+        );
+    }
+    if args.llc == Some(Bytes(0)) {
+        bail!("--llc 0: give the size of the last-level cache, for example 32MiB");
+    }
+    let mut command = args.command.into_iter();
+    let options = record::Options {
+        program: command.next().unwrap_or_default(),
+        args: command.collect(),
+        output: args.output,
+        threshold: args.threshold,
+        sample: !matches!(args.sampler, Sampler::None),
+        faults_per_second: args.faults_per_second,
+        llc: args.llc,
+        platform: platform::discover().map_err(|e| e.to_string()),
+    };
+    let display = Display::new();
+    let recorded = record::record(&options, &mut |p| display.show(p));
+    display.bar.finish_and_clear();
+    let recorded = recorded?;
+    summary(&recorded);
+    Ok(ExitCode::from(recorded.outcome.code))
+}
+
+/// One line on stderr that shows that something happens. While the program runs it is shown only if the program's
+/// output goes elsewhere: a line drawn between a program's own lines on one terminal would garble them.
+struct Display {
+    bar: ProgressBar,
+    own_terminal: bool,
+}
+
+impl Display {
+    fn new() -> Display {
+        // indicatif draws on stderr, and nothing at all if that is not a terminal.
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(ProgressStyle::with_template("{spinner} {wide_msg}").unwrap_or(ProgressStyle::default_spinner()));
+        Display { bar, own_terminal: !std::io::stdout().is_terminal() }
+    }
+
+    fn show(&self, progress: Progress) {
+        match progress {
+            Progress::Running { elapsed, processes, objects, samples } if self.own_terminal => self.bar.set_message(
+                format!("recording: {elapsed}, {processes} processes, {objects} objects, {samples} samples"),
+            ),
+            Progress::Running { .. } => return,
+            Progress::Symbolising(file) => self.bar.set_message(format!("reading symbols of {file}")),
+        }
+        self.bar.tick();
+    }
+}
+
+fn summary(recorded: &Recorded) {
+    let outcome = &recorded.outcome;
+    let sites = outcome.tally.sites.values().filter(|s| s.objects > 0).count();
+    eprintln!(
+        "hearth: {} of {}: {} objects of {sites} sites, {} samples, {}",
+        outcome.how,
+        Nanos(outcome.duration_ns),
+        outcome.tally.objects,
+        outcome.tally.visits,
+        match outcome.processes.len() {
+            1 => "1 process".to_string(),
+            n => format!("{n} processes"),
+        }
+    );
+    for loss in &outcome.losses {
+        eprintln!("hearth: {} ({}): {}", loss.kind, loss.count, loss.note);
+    }
+    let file = recorded.profile.display();
+    eprintln!("hearth: wrote {file}; look at it with: hearth report {file}");
 }

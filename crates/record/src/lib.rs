@@ -1,1 +1,31 @@
-//! placeholder
+//! Starts a program under observation and writes down what it does with memory.
+//!
+//! 1. [`program`] makes sure that the program can be observed at all, before anything is made or started.
+//! 2. [`session`] is the private directory that recorder and runtime share.
+//! 3. [`launch`] starts the program in it and follows it to its end: [`rings`] reads the events of each process,
+//!    [`follow`] keeps the objects alive, [`residency`] asks the kernel where their pages are.
+//! 4. Whoever wants to know is a [`follow::Sink`]; [`recording`] is the one that writes a profile.
+//! 5. [`symbols`] gives frames their source form after the run.
+
+pub mod follow;
+pub mod launch;
+pub mod program;
+pub mod recording;
+pub mod residency;
+pub mod rings;
+pub mod session;
+pub mod symbols;
+
+pub use launch::{Launch, Outcome};
+pub use recording::{Options, Progress, Recorded, record};
+
+/// What went wrong, as one sentence for the user.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(pub String);
+
+impl From<profile::Error> for Error {
+    fn from(e: profile::Error) -> Error {
+        Error(e.to_string())
+    }
+}

@@ -1,0 +1,51 @@
+//! The tables of a profile. `docs/profile.md` describes them to users; a change here is a new [`VERSION`].
+
+/// SQLite `application_id` of a profile: "Hrth".
+pub const APPLICATION_ID: i32 = 0x4872_7468;
+/// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones.
+pub const VERSION: i64 = 1;
+
+/// Makes the tables. All times are ns since the start of the run, all sizes bytes, all addresses the program's.
+pub const TABLES: &str = "
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE run (
+    command TEXT NOT NULL, cwd TEXT NOT NULL, started INTEGER NOT NULL, duration_ns INTEGER NOT NULL,
+    outcome TEXT NOT NULL, threshold INTEGER NOT NULL, sampler TEXT NOT NULL, epoch_ns INTEGER NOT NULL);
+CREATE TABLE machine (platform TEXT, cpu TEXT NOT NULL, kernel TEXT NOT NULL, llc INTEGER NOT NULL, llc_origin TEXT NOT NULL);
+CREATE TABLE process (
+    id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, ppid INTEGER NOT NULL, exe TEXT NOT NULL,
+    start_ns INTEGER NOT NULL, end_ns INTEGER, status TEXT NOT NULL);
+CREATE TABLE counter (
+    process INTEGER NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL, PRIMARY KEY (process, name)) WITHOUT ROWID;
+CREATE TABLE module (id INTEGER PRIMARY KEY, path TEXT NOT NULL, build_id TEXT NOT NULL);
+CREATE TABLE site (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, truncated INTEGER NOT NULL);
+CREATE TABLE frame (
+    site INTEGER NOT NULL, position INTEGER NOT NULL, module INTEGER, offset INTEGER NOT NULL,
+    PRIMARY KEY (site, position)) WITHOUT ROWID;
+CREATE TABLE symbol (
+    module INTEGER NOT NULL, offset INTEGER NOT NULL, level INTEGER NOT NULL, function TEXT NOT NULL,
+    file TEXT NOT NULL, line INTEGER NOT NULL, PRIMARY KEY (module, offset, level)) WITHOUT ROWID;
+CREATE TABLE object (
+    id INTEGER PRIMARY KEY, process INTEGER NOT NULL, site INTEGER NOT NULL, tid INTEGER NOT NULL,
+    addr INTEGER NOT NULL, size INTEGER NOT NULL, alloc_ns INTEGER NOT NULL, free_ns INTEGER,
+    tier INTEGER NOT NULL, realloc INTEGER NOT NULL);
+CREATE TABLE residency (
+    process INTEGER NOT NULL, site INTEGER NOT NULL, time_ns INTEGER NOT NULL, node INTEGER NOT NULL,
+    pages INTEGER NOT NULL, bytes INTEGER NOT NULL, share REAL NOT NULL);
+CREATE TABLE visit (
+    process INTEGER NOT NULL, site INTEGER NOT NULL, object INTEGER, tid INTEGER NOT NULL, time_ns INTEGER NOT NULL,
+    addr INTEGER NOT NULL, ip INTEGER NOT NULL, store INTEGER NOT NULL, wait_ns INTEGER NOT NULL,
+    burst_accesses INTEGER, burst_stores INTEGER, burst_lines INTEGER, burst_monotonic INTEGER,
+    burst_limited INTEGER, burst_stride INTEGER, burst_ns INTEGER);
+CREATE TABLE quiet (
+    process INTEGER NOT NULL, site INTEGER NOT NULL, object INTEGER, time_ns INTEGER NOT NULL,
+    page INTEGER NOT NULL, wait_ns INTEGER NOT NULL);
+CREATE TABLE estimate (
+    site INTEGER PRIMARY KEY, load_misses REAL NOT NULL, store_misses REAL NOT NULL, pattern TEXT NOT NULL,
+    stride INTEGER, samples INTEGER NOT NULL);
+CREATE TABLE heat (
+    site INTEGER NOT NULL, start_ns INTEGER NOT NULL, misses REAL NOT NULL, PRIMARY KEY (site, start_ns)) WITHOUT ROWID;
+CREATE TABLE loss (
+    process INTEGER NOT NULL, kind TEXT NOT NULL, count INTEGER NOT NULL, note TEXT NOT NULL,
+    PRIMARY KEY (process, kind)) WITHOUT ROWID;
+";

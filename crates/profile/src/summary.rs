@@ -1,0 +1,388 @@
+//! Sums a profile up per site: reads the rows, lays objects on the run's timeline, estimates misses.
+
+use crate::estimate::{Burst, Exposure, PAGE, SiteEstimate, SiteSamples, Visit, estimate};
+use model::observed::{Loss, TimePoint};
+use model::{Bytes, Frame, Module, Nanos, Observed, Pattern, Site, SiteId, SiteUse, SourceLine};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
+use std::collections::{BTreeMap, HashMap};
+
+/// Most intervals of the timeline, and the shortest one.
+const MAX_INTERVALS: u64 = 300;
+const MIN_INTERVAL_NS: u64 = 10_000_000;
+
+/// What the objects of a site add up to.
+#[derive(Clone, Default)]
+struct Memory {
+    objects: u64,
+    largest: u64,
+    peak: u64,
+    allocated: u64,
+    first_alloc: u64,
+    last_free: u64,
+    total_lifetime: u64,
+    /// Live bytes at the start of each interval.
+    live: Vec<u64>,
+}
+
+struct Gathered {
+    duration: u64,
+    interval: u64,
+    sites: BTreeMap<i64, (Memory, SiteSamples)>,
+    visits: u64,
+    astray: u64,
+}
+
+fn unsigned(row: &Row<'_>, column: usize) -> Result<u64> {
+    row.get::<_, i64>(column).map(|v| v as u64)
+}
+
+fn bad(column: usize, what: String) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, what.into())
+}
+
+/// Reads objects and samples of all sites.
+fn gather(db: &Connection) -> Result<Gathered> {
+    let mut duration: u64 = db.query_row("SELECT duration_ns FROM run", [], |r| unsigned(r, 0))?;
+    let last: Option<i64> =
+        db.query_row("SELECT max(max(alloc_ns), max(ifnull(free_ns, 0))) FROM object", [], |r| r.get(0))?;
+    duration = duration.max(last.unwrap_or(0) as u64).max(1);
+    let intervals = (duration / MIN_INTERVAL_NS).clamp(1, MAX_INTERVALS);
+    let interval = duration.div_ceil(intervals);
+    let intervals = intervals as usize;
+
+    // The end of a process is the end of its objects.
+    let mut ends: HashMap<i64, u64> = HashMap::new();
+    let mut s = db.prepare("SELECT id, ifnull(end_ns, ?) FROM process")?;
+    for row in s.query_map([duration as i64], |r| Ok((r.get(0)?, unsigned(r, 1)?)))? {
+        let (process, end) = row?;
+        ends.insert(process, end);
+    }
+
+    let mut sites: BTreeMap<i64, (Memory, SiteSamples)> = BTreeMap::new();
+    let mut s = db.prepare("SELECT id FROM site")?;
+    for id in s.query_map([], |r| r.get(0))? {
+        sites.insert(id?, Default::default());
+    }
+    // Steps of the number of live bytes and of live pages, per site.
+    let mut steps: HashMap<i64, Vec<(u64, i64)>> = HashMap::new();
+    let mut s = db.prepare("SELECT site, process, size, alloc_ns, free_ns FROM object")?;
+    let mut rows = s.query([])?;
+    while let Some(r) = rows.next()? {
+        let (site, process): (i64, i64) = (r.get(0)?, r.get(1)?);
+        let (size, alloc) = (unsigned(r, 2)?, unsigned(r, 3)?);
+        let free = match r.get::<_, Option<i64>>(4)? {
+            Some(t) => t as u64,
+            None => ends.get(&process).copied().unwrap_or(duration),
+        }
+        .clamp(alloc, duration.max(alloc));
+        let (memory, samples) = sites.entry(site).or_default();
+        if memory.objects == 0 {
+            memory.first_alloc = alloc;
+        }
+        memory.objects += 1;
+        memory.largest = memory.largest.max(size);
+        memory.allocated = memory.allocated.saturating_add(size);
+        memory.first_alloc = memory.first_alloc.min(alloc);
+        memory.last_free = memory.last_free.max(free);
+        memory.total_lifetime += free - alloc;
+        samples.page_seconds.resize(intervals, 0.0);
+        spread(&mut samples.page_seconds, size.div_ceil(PAGE) as f64 / 1e9, alloc, free, interval);
+        let steps = steps.entry(site).or_default();
+        steps.push((alloc, size as i64));
+        steps.push((free, -(size as i64)));
+    }
+    for (site, mut steps) in steps {
+        // At the same time frees come first: a realloc holds one object, not two.
+        steps.sort_unstable();
+        let Some((memory, _)) = sites.get_mut(&site) else { continue };
+        memory.live = vec![0; intervals];
+        let (mut live, mut at) = (0i64, 0);
+        for (time, step) in steps {
+            while at < intervals && at as u64 * interval <= time {
+                // An object allocated at the very start of an interval is alive at its start.
+                if at as u64 * interval == time && step > 0 {
+                    break;
+                }
+                memory.live[at] = live.max(0) as u64;
+                at += 1;
+            }
+            live += step;
+            memory.peak = memory.peak.max(live.max(0) as u64);
+        }
+        // An object that lived for less than a tick of the clock was still there.
+        memory.peak = memory.peak.max(memory.largest);
+        memory.live[at.min(intervals)..].fill(live.max(0) as u64);
+    }
+
+    let mut gathered = Gathered { duration, interval, sites, visits: 0, astray: 0 };
+    let mut s = db.prepare(
+        "SELECT site, process, addr, time_ns, wait_ns, store, burst_accesses, burst_stores, burst_lines,
+         burst_monotonic, burst_limited, burst_stride, burst_ns, object FROM visit",
+    )?;
+    let mut rows = s.query([])?;
+    while let Some(r) = rows.next()? {
+        let burst = match r.get::<_, Option<u32>>(6)? {
+            None => None,
+            Some(accesses) => Some(Burst {
+                accesses,
+                stores: r.get(7)?,
+                lines: r.get(8)?,
+                monotonic: r.get(9)?,
+                limited: r.get(10)?,
+                stride: r.get(11)?,
+                ns: unsigned(r, 12)?,
+            }),
+        };
+        let exposure = Exposure {
+            process: r.get(1)?,
+            page: unsigned(r, 2)? & !(PAGE - 1),
+            end_ns: unsigned(r, 3)?,
+            wait_ns: unsigned(r, 4)?,
+            visit: Some(Visit { store: r.get(5)?, burst }),
+        };
+        gathered.visits += 1;
+        if r.get::<_, Option<i64>>(13)?.is_none() {
+            gathered.astray += 1;
+        }
+        if let Some((_, samples)) = gathered.sites.get_mut(&r.get(0)?) {
+            samples.exposures.push(exposure);
+        }
+    }
+    let mut s = db.prepare("SELECT site, process, page, time_ns, wait_ns FROM quiet")?;
+    let mut rows = s.query([])?;
+    while let Some(r) = rows.next()? {
+        let exposure = Exposure {
+            process: r.get(1)?,
+            page: unsigned(r, 2)?,
+            end_ns: unsigned(r, 3)?,
+            wait_ns: unsigned(r, 4)?,
+            visit: None,
+        };
+        if let Some((_, samples)) = gathered.sites.get_mut(&r.get(0)?) {
+            samples.exposures.push(exposure);
+        }
+    }
+    Ok(gathered)
+}
+
+/// Adds `weight` x time to every interval that `from..to` overlaps.
+fn spread(intervals: &mut [f64], weight: f64, from: u64, to: u64, interval: u64) {
+    let last = intervals.len() - 1;
+    let (first, end) = ((from / interval) as usize, (to / interval) as usize);
+    for (i, slot) in intervals.iter_mut().enumerate().take(end.min(last) + 1).skip(first.min(last)) {
+        let start = i as u64 * interval;
+        let overlap = to.min(start + interval).saturating_sub(from.max(start));
+        *slot += weight * overlap as f64;
+    }
+}
+
+fn estimates(db: &Connection, gathered: &Gathered) -> Result<Vec<SiteEstimate>> {
+    let llc: u64 = db.query_row("SELECT llc FROM machine", [], |r| unsigned(r, 0))?;
+    let samples: Vec<SiteSamples> = gathered.sites.values().map(|(_, s)| s.clone()).collect();
+    Ok(estimate(&samples, gathered.interval as f64 / 1e9, llc))
+}
+
+/// Fills the tables `estimate` and `heat`.
+pub(crate) fn store_estimates(db: &Connection) -> Result<()> {
+    let gathered = gather(db)?;
+    if gathered.visits == 0 {
+        return Ok(());
+    }
+    let estimates = estimates(db, &gathered)?;
+    let mut totals = db.prepare("INSERT OR REPLACE INTO estimate VALUES (?, ?, ?, ?, ?, ?)")?;
+    let mut heat = db.prepare("INSERT OR REPLACE INTO heat VALUES (?, ?, ?)")?;
+    for (site, e) in gathered.sites.keys().zip(&estimates) {
+        let (pattern, stride) = pattern_text(e.pattern);
+        totals.execute(params![site, e.load_misses, e.store_misses, pattern, stride, e.samples as i64])?;
+        for (i, misses) in e.misses.iter().enumerate().filter(|(_, m)| **m > 0.0) {
+            heat.execute(params![site, i as i64 * gathered.interval as i64, misses])?;
+        }
+    }
+    Ok(())
+}
+
+fn pattern_text(p: Pattern) -> (&'static str, Option<i64>) {
+    match p {
+        Pattern::Unknown => ("unknown", None),
+        Pattern::Stream { stride } => ("stream", Some(stride)),
+        Pattern::Random => ("random", None),
+        Pattern::Mixed => ("mixed", None),
+    }
+}
+
+/// Reads the tables `estimate` and `heat`, or makes the estimates if the recorder did not get that far.
+fn read_estimates(db: &Connection, gathered: &Gathered) -> Result<HashMap<i64, SiteEstimate>> {
+    let stored: i64 = db.query_row("SELECT count(*) FROM estimate", [], |r| r.get(0))?;
+    if stored == 0 {
+        return Ok(gathered.sites.keys().copied().zip(estimates(db, gathered)?).collect());
+    }
+    let intervals = gathered.duration.div_ceil(gathered.interval) as usize;
+    let mut out = HashMap::new();
+    let mut s = db.prepare("SELECT site, load_misses, store_misses, pattern, stride, samples FROM estimate")?;
+    let mut rows = s.query([])?;
+    while let Some(r) = rows.next()? {
+        let text: String = r.get(3)?;
+        let pattern = match text.as_str() {
+            "unknown" => Pattern::Unknown,
+            "stream" => Pattern::Stream { stride: r.get(4)? },
+            "random" => Pattern::Random,
+            "mixed" => Pattern::Mixed,
+            _ => return Err(bad(3, format!("unknown pattern `{text}`"))),
+        };
+        let e = SiteEstimate {
+            load_misses: r.get(1)?,
+            store_misses: r.get(2)?,
+            samples: unsigned(r, 5)?,
+            pattern,
+            misses: vec![0.0; intervals],
+        };
+        out.insert(r.get(0)?, e);
+    }
+    let mut s = db.prepare("SELECT site, start_ns, misses FROM heat")?;
+    let mut rows = s.query([])?;
+    while let Some(r) = rows.next()? {
+        let interval = (unsigned(r, 1)? / gathered.interval) as usize;
+        if let Some(slot) = out.get_mut(&r.get(0)?).and_then(|e| e.misses.get_mut(interval)) {
+            *slot += r.get::<_, f64>(2)?;
+        }
+    }
+    Ok(out)
+}
+
+/// All call stacks, with source lines where there are symbols.
+fn call_stacks(db: &Connection) -> Result<HashMap<i64, Site>> {
+    let mut modules: HashMap<i64, Module> = HashMap::new();
+    let mut s = db.prepare("SELECT id, path, build_id FROM module")?;
+    for row in s.query_map([], |r| Ok((r.get(0)?, Module { path: r.get(1)?, build_id: r.get(2)? })))? {
+        let (id, module) = row?;
+        modules.insert(id, module);
+    }
+    let mut lines: HashMap<(i64, i64), Vec<SourceLine>> = HashMap::new();
+    let mut s = db.prepare("SELECT module, offset, function, file, line FROM symbol ORDER BY module, offset, level")?;
+    let mut rows = s.query([])?;
+    while let Some(r) = rows.next()? {
+        let line = SourceLine { function: r.get(2)?, file: r.get(3)?, line: r.get(4)? };
+        lines.entry((r.get(0)?, r.get(1)?)).or_default().push(line);
+    }
+    let mut sites: HashMap<i64, Site> = HashMap::new();
+    let mut s = db.prepare("SELECT id, name FROM site")?;
+    let mut rows = s.query([])?;
+    while let Some(r) = rows.next()? {
+        let id: SiteId = r.get::<_, String>(1)?.parse().map_err(|e| bad(1, e))?;
+        sites.insert(r.get(0)?, Site { id, frames: Vec::new() });
+    }
+    let mut s = db.prepare("SELECT site, module, offset FROM frame ORDER BY site, position")?;
+    let mut rows = s.query([])?;
+    while let Some(r) = rows.next()? {
+        let (module, offset): (Option<i64>, i64) = (r.get(1)?, r.get(2)?);
+        let source = module.and_then(|m| lines.get(&(m, offset)).cloned()).unwrap_or_default();
+        let frame = Frame { module: module.and_then(|m| modules.get(&m).cloned()), offset: offset as u64, source };
+        if let Some(site) = sites.get_mut(&r.get(0)?) {
+            site.frames.push(frame);
+        }
+    }
+    Ok(sites)
+}
+
+/// Most resident bytes of each site at one reading.
+fn resident(db: &Connection) -> Result<HashMap<i64, u64>> {
+    let mut s = db.prepare(
+        "SELECT site, max(present) FROM
+         (SELECT site, sum(CASE WHEN node >= 0 THEN bytes ELSE 0 END) AS present FROM residency GROUP BY site, time_ns)
+         GROUP BY site",
+    )?;
+    s.query_map([], |r| Ok((r.get(0)?, unsigned(r, 1)?)))?.collect()
+}
+
+/// The whole profile, summed up.
+pub(crate) fn observed(db: &Connection) -> Result<Observed> {
+    let gathered = gather(db)?;
+    let estimates = read_estimates(db, &gathered)?;
+    let mut stacks = call_stacks(db)?;
+    let resident = resident(db)?;
+    let interval = gathered.interval;
+
+    let intervals = gathered.duration.div_ceil(interval);
+    let mut timeline: Vec<TimePoint> =
+        (0..intervals).map(|i| TimePoint { at: Nanos(i * interval), live: Vec::new(), misses: Vec::new() }).collect();
+    let mut sites = Vec::new();
+    for (row, (memory, _)) in &gathered.sites {
+        let Some(site) = stacks.remove(row) else { continue };
+        let e = estimates.get(row).cloned().unwrap_or_default();
+        for (point, &bytes) in timeline.iter_mut().zip(&memory.live) {
+            if bytes > 0 {
+                point.live.push((site.id, Bytes(bytes)));
+            }
+        }
+        for (point, &misses) in timeline.iter_mut().zip(&e.misses) {
+            if misses > 0.0 {
+                point.misses.push((site.id, misses));
+            }
+        }
+        if memory.objects == 0 {
+            continue;
+        }
+        sites.push(SiteUse {
+            site,
+            objects: memory.objects,
+            largest: Bytes(memory.largest),
+            peak: Bytes(memory.peak),
+            allocated: Bytes(memory.allocated),
+            resident: resident.get(row).map(|&b| Bytes(b)),
+            first_alloc: Nanos(memory.first_alloc),
+            last_free: Nanos(memory.last_free),
+            mean_lifetime: Nanos(memory.total_lifetime / memory.objects),
+            total_lifetime: Nanos(memory.total_lifetime),
+            load_misses: e.load_misses,
+            store_misses: e.store_misses,
+            samples: e.samples,
+            pattern: e.pattern,
+        });
+    }
+    // Hottest first; without samples, largest first.
+    sites.sort_by(|a, b| {
+        b.misses()
+            .total_cmp(&a.misses())
+            .then(b.samples.cmp(&a.samples))
+            .then(b.peak.cmp(&a.peak))
+            .then(a.site.id.cmp(&b.site.id))
+    });
+
+    let platform: Option<String> = db.query_row("SELECT platform FROM machine", [], |r| r.get(0)).optional()?.flatten();
+    let platform = platform.map(|p| serde_json::from_str(&p).map_err(|e| bad(0, e.to_string()))).transpose()?;
+    let mut s = db.prepare("SELECT kind, sum(count), min(note) FROM loss GROUP BY kind ORDER BY kind")?;
+    let losses = s
+        .query_map([], |r| Ok(Loss { kind: r.get(0)?, count: unsigned(r, 1)?, note: r.get(2)? }))?
+        .collect::<Result<_>>()?;
+    let sampler_error = sampler_error(&sites, gathered.visits);
+    db.query_row("SELECT command, started, outcome, threshold, sampler FROM run", [], |r| {
+        let command: String = r.get(0)?;
+        Ok(Observed {
+            command: serde_json::from_str(&command).map_err(|e| bad(0, e.to_string()))?,
+            started: unsigned(r, 1)?,
+            duration: Nanos(gathered.duration),
+            outcome: r.get(2)?,
+            threshold: Bytes(unsigned(r, 3)?),
+            sampler: r.get(4)?,
+            sampler_error: sampler_error.clone(),
+            processes: db.query_row("SELECT count(DISTINCT pid) FROM process", [], |r| unsigned(r, 0))?,
+            platform: platform.clone(),
+            sites: sites.clone(),
+            unattributed: if gathered.visits == 0 { 0.0 } else { gathered.astray as f64 / gathered.visits as f64 },
+            timeline: timeline.clone(),
+            losses: Vec::clone(&losses),
+        })
+    })
+}
+
+fn sampler_error(sites: &[SiteUse], visits: u64) -> String {
+    let Some(hottest) = sites.first().filter(|s| visits > 0 && s.samples > 0) else { return String::new() };
+    // Visits are counts of independent armings: the relative error of n of them is 1 / sqrt(n).
+    format!(
+        "estimated from {visits} page visits and a model of the last-level cache; the hottest site rests on {} visits, \
+         which alone leaves an error of {:.0} %",
+        hottest.samples,
+        100.0 / (hottest.samples as f64).sqrt()
+    )
+}

@@ -1,0 +1,427 @@
+//! Fills a profile while the program runs.
+//!
+//! Rows are committed about once a second. The file is written under its final name with a rollback journal, so at
+//! any moment the file (with the journal beside it, if the recorder was killed within a commit) holds everything up
+//! to the last commit. Nothing is synced to the disk before the end: that protects against a power cut, not against
+//! `kill -9`, and would stall the recorder.
+
+use crate::reader::{Kind, look_at};
+use crate::{Error, schema, summary};
+use model::{Module, Nanos, SiteId, SourceLine};
+use rusqlite::{Connection, params};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// The run as it is known when it starts.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Working directory.
+    pub cwd: String,
+    /// Seconds since the Unix epoch.
+    pub started: u64,
+    /// Smallest allocation recorded.
+    pub threshold: u64,
+    /// What makes the access samples.
+    pub sampler: String,
+    /// CLOCK_MONOTONIC at time 0.
+    pub epoch_ns: u64,
+}
+
+/// The machine of the run.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Its tiers.
+    pub platform: Option<model::Platform>,
+    /// CPU model name.
+    pub cpu: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Last-level cache the estimate reckons with, in bytes.
+    pub llc: u64,
+    /// Where that figure comes from.
+    pub llc_origin: model::Origin,
+}
+
+/// A process as it appears.
+#[derive(Clone, Debug)]
+pub struct ProcessRow {
+    /// Process id.
+    pub pid: u32,
+    /// Parent's process id.
+    pub ppid: u32,
+    /// Path of the executable.
+    pub exe: String,
+    /// Start of this program image.
+    pub start_ns: u64,
+}
+
+/// A frame of a site.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameRow {
+    /// Row of the module; `None` for code outside any file.
+    pub module: Option<i64>,
+    /// Offset in the module, or the address.
+    pub offset: u64,
+}
+
+/// An allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectRow {
+    /// Process row.
+    pub process: i64,
+    /// Site row.
+    pub site: i64,
+    /// Thread that allocated it.
+    pub tid: u32,
+    /// Address.
+    pub addr: u64,
+    /// Size.
+    pub size: u64,
+    /// When it was allocated.
+    pub alloc_ns: u64,
+    /// When it was freed, if it was.
+    pub free_ns: Option<u64>,
+    /// Tier of the plan it was placed in.
+    pub tier: u8,
+    /// It replaced an object (realloc).
+    pub realloc: bool,
+}
+
+/// Part of one reading of where pages are.
+#[derive(Clone, Copy, Debug)]
+pub struct ResidencyRow {
+    /// Process row.
+    pub process: i64,
+    /// Site row.
+    pub site: i64,
+    /// When it was read.
+    pub time_ns: u64,
+    /// NUMA node; -1 for pages that are not present.
+    pub node: i32,
+    /// Pages looked at.
+    pub pages: u64,
+    /// Bytes they stand for.
+    pub bytes: u64,
+    /// Share of the site's pages that was looked at.
+    pub share: f64,
+}
+
+/// A visit of an armed page.
+#[derive(Clone, Copy, Debug)]
+pub struct VisitRow {
+    /// Process row.
+    pub process: i64,
+    /// Site row.
+    pub site: i64,
+    /// Object row, if the object is known.
+    pub object: Option<i64>,
+    /// Thread that accessed.
+    pub tid: u32,
+    /// When.
+    pub time_ns: u64,
+    /// Address of the access.
+    pub addr: u64,
+    /// Instruction.
+    pub ip: u64,
+    /// It was a store.
+    pub store: bool,
+    /// Time from arming to the access.
+    pub wait_ns: u64,
+    /// What was stepped after it.
+    pub burst: Option<crate::estimate::Burst>,
+}
+
+/// An armed page that stayed untouched.
+#[derive(Clone, Copy, Debug)]
+pub struct QuietRow {
+    /// Process row.
+    pub process: i64,
+    /// Site row.
+    pub site: i64,
+    /// Object row, if the object is known.
+    pub object: Option<i64>,
+    /// When it was disarmed.
+    pub time_ns: u64,
+    /// Address of the page.
+    pub page: u64,
+    /// How long it was armed.
+    pub wait_ns: u64,
+}
+
+/// A profile being written.
+pub struct Writer {
+    db: Connection,
+    path: PathBuf,
+    sites: HashMap<SiteId, i64>,
+    modules: HashMap<Module, i64>,
+    processes: i64,
+}
+
+impl Writer {
+    /// Creates the file. A Hearth profile of that name is replaced, anything else is left alone and refused.
+    pub fn create(path: &Path, run: &Run, machine: &Machine) -> Result<Writer, Error> {
+        let fail = |why: String| Error::Write { path: path.to_owned(), why };
+        match look_at(path) {
+            Ok(Kind::Profile { .. }) => {
+                for old in [path.to_owned(), beside(path, "-journal")] {
+                    match std::fs::remove_file(&old) {
+                        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(fail(e.to_string())),
+                        _ => {}
+                    }
+                }
+            }
+            Ok(Kind::Nothing | Kind::Empty) => {}
+            Ok(Kind::Other(what)) => return Err(Error::Occupied { path: path.to_owned(), what }),
+            Err(e) => return Err(fail(e.to_string())),
+        }
+        // SQLite says "unable to open database file" for everything; the system says why.
+        std::fs::File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(|e| fail(e.to_string()))?;
+        let make = || -> rusqlite::Result<Connection> {
+            let db = Connection::open(path)?;
+            db.set_prepared_statement_cache_capacity(32);
+            db.execute_batch(&format!(
+                "PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;
+                 BEGIN; PRAGMA application_id = {}; PRAGMA user_version = {}; {}",
+                schema::APPLICATION_ID,
+                schema::VERSION,
+                schema::TABLES
+            ))?;
+            db.execute("INSERT INTO meta VALUES ('hearth', ?)", [env!("CARGO_PKG_VERSION")])?;
+            db.execute(
+                "INSERT INTO run VALUES (?, ?, ?, 0, 'unfinished', ?, ?, ?)",
+                params![
+                    serde_json::to_string(&run.command).unwrap_or_default(),
+                    run.cwd,
+                    run.started as i64,
+                    run.threshold as i64,
+                    run.sampler,
+                    run.epoch_ns as i64
+                ],
+            )?;
+            db.execute(
+                "INSERT INTO machine VALUES (?, ?, ?, ?, ?)",
+                params![
+                    machine.platform.as_ref().and_then(|p| serde_json::to_string(p).ok()),
+                    machine.cpu,
+                    machine.kernel,
+                    machine.llc as i64,
+                    machine.llc_origin.to_string()
+                ],
+            )?;
+            db.execute_batch("COMMIT; BEGIN")?;
+            Ok(db)
+        };
+        let db = make().map_err(|e| {
+            // Nothing half-written stays behind.
+            let _ = std::fs::remove_file(path);
+            fail(e.to_string())
+        })?;
+        Ok(Writer { db, path: path.to_owned(), sites: HashMap::new(), modules: HashMap::new(), processes: 0 })
+    }
+
+    fn fail(&self, e: rusqlite::Error) -> Error {
+        Error::Write { path: self.path.clone(), why: e.to_string() }
+    }
+
+    fn put(&self, sql: &str, params: impl rusqlite::Params) -> Result<(), Error> {
+        self.db.prepare_cached(sql).and_then(|mut s| s.execute(params)).map_err(|e| self.fail(e))?;
+        Ok(())
+    }
+
+    /// Adds a process and returns its row.
+    pub fn process(&mut self, p: &ProcessRow) -> Result<i64, Error> {
+        self.processes += 1;
+        self.put(
+            "INSERT INTO process VALUES (?, ?, ?, ?, ?, NULL, 'running')",
+            params![self.processes, p.pid, p.ppid, p.exe, p.start_ns as i64],
+        )?;
+        Ok(self.processes)
+    }
+
+    /// Says how a process ended, or how it is doing while it runs (`end_ns` 0).
+    pub fn process_status(&mut self, process: i64, end_ns: u64, status: &str) -> Result<(), Error> {
+        let end = (end_ns != 0).then_some(end_ns as i64);
+        self.put("UPDATE process SET end_ns = ?, status = ? WHERE id = ?", params![end, status, process])
+    }
+
+    /// Sets a counter of a process.
+    pub fn counter(&mut self, process: i64, name: &str, value: u64) -> Result<(), Error> {
+        self.put("INSERT OR REPLACE INTO counter VALUES (?, ?, ?)", params![process, name, value as i64])
+    }
+
+    /// The row of a module, added if new.
+    pub fn module(&mut self, module: &Module) -> Result<i64, Error> {
+        if let Some(&row) = self.modules.get(module) {
+            return Ok(row);
+        }
+        let row = self.modules.len() as i64 + 1;
+        self.put("INSERT INTO module VALUES (?, ?, ?)", params![row, module.path, module.build_id])?;
+        self.modules.insert(module.clone(), row);
+        Ok(row)
+    }
+
+    /// Modules and their rows.
+    pub fn modules(&self) -> &HashMap<Module, i64> {
+        &self.modules
+    }
+
+    /// The row of a site, added (without frames) if new.
+    pub fn site(&mut self, site: SiteId) -> Result<i64, Error> {
+        if let Some(&row) = self.sites.get(&site) {
+            return Ok(row);
+        }
+        let row = self.sites.len() as i64 + 1;
+        self.put("INSERT INTO site VALUES (?, ?, 0)", params![row, site.to_string()])?;
+        self.sites.insert(site, row);
+        Ok(row)
+    }
+
+    /// Gives a site its call stack. The same site of another process says the same and changes nothing.
+    pub fn frames(&mut self, site: SiteId, frames: &[FrameRow], truncated: bool) -> Result<(), Error> {
+        let row = self.site(site)?;
+        if truncated {
+            self.put("UPDATE site SET truncated = 1 WHERE id = ?", [row])?;
+        }
+        for (position, frame) in frames.iter().enumerate() {
+            self.put(
+                "INSERT OR IGNORE INTO frame VALUES (?, ?, ?, ?)",
+                params![row, position as i64, frame.module, frame.offset as i64],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Writes an object under a number that is unique in the run.
+    pub fn object(&mut self, id: i64, o: &ObjectRow) -> Result<(), Error> {
+        self.put(
+            "INSERT INTO object VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                id,
+                o.process,
+                o.site,
+                o.tid,
+                o.addr as i64,
+                o.size as i64,
+                o.alloc_ns as i64,
+                o.free_ns.map(|t| t as i64),
+                o.tier,
+                o.realloc
+            ],
+        )
+    }
+
+    /// An object that was written before has been freed.
+    pub fn freed(&mut self, id: i64, free_ns: u64) -> Result<(), Error> {
+        self.put("UPDATE object SET free_ns = ? WHERE id = ?", params![free_ns as i64, id])
+    }
+
+    /// Adds a part of a residency reading.
+    pub fn residency(&mut self, r: &ResidencyRow) -> Result<(), Error> {
+        self.put(
+            "INSERT INTO residency VALUES (?, ?, ?, ?, ?, ?, ?)",
+            params![r.process, r.site, r.time_ns as i64, r.node, r.pages as i64, r.bytes as i64, r.share],
+        )
+    }
+
+    /// Adds a visit.
+    pub fn visit(&mut self, v: &VisitRow) -> Result<(), Error> {
+        let b = v.burst;
+        self.put(
+            "INSERT INTO visit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                v.process,
+                v.site,
+                v.object,
+                v.tid,
+                v.time_ns as i64,
+                v.addr as i64,
+                v.ip as i64,
+                v.store,
+                v.wait_ns as i64,
+                b.map(|b| b.accesses),
+                b.map(|b| b.stores),
+                b.map(|b| b.lines),
+                b.map(|b| b.monotonic),
+                b.map(|b| b.limited),
+                b.map(|b| b.stride),
+                b.map(|b| b.ns as i64)
+            ],
+        )
+    }
+
+    /// Adds an armed page that stayed untouched.
+    pub fn quiet(&mut self, q: &QuietRow) -> Result<(), Error> {
+        self.put(
+            "INSERT INTO quiet VALUES (?, ?, ?, ?, ?, ?)",
+            params![q.process, q.site, q.object, q.time_ns as i64, q.page as i64, q.wait_ns as i64],
+        )
+    }
+
+    /// Says what was lost so far, replacing what was said before. `process` is `None` for the run as a whole.
+    pub fn loss(&mut self, process: Option<i64>, kind: &str, count: u64, note: &str) -> Result<(), Error> {
+        self.put(
+            "INSERT OR REPLACE INTO loss VALUES (?, ?, ?, ?)",
+            params![process.unwrap_or(0), kind, count as i64, note],
+        )
+    }
+
+    /// The distinct offsets of a module that frames refer to.
+    pub fn offsets(&self, module: i64) -> Result<Vec<u64>, Error> {
+        let read = || -> rusqlite::Result<Vec<u64>> {
+            let mut s = self.db.prepare("SELECT DISTINCT offset FROM frame WHERE module = ? ORDER BY offset")?;
+            s.query_map([module], |r| r.get::<_, i64>(0).map(|o| o as u64))?.collect()
+        };
+        read().map_err(|e| self.fail(e))
+    }
+
+    /// Gives an offset of a module its source form, innermost inlined function first.
+    pub fn symbol(&mut self, module: i64, offset: u64, lines: &[SourceLine]) -> Result<(), Error> {
+        for (level, line) in lines.iter().enumerate() {
+            self.put(
+                "INSERT OR REPLACE INTO symbol VALUES (?, ?, ?, ?, ?, ?)",
+                params![module, offset as i64, level as i64, line.function, line.file, line.line],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything so far durable against the end of this process. `now` is the time of the run.
+    pub fn commit(&mut self, now: Nanos) -> Result<(), Error> {
+        self.put("UPDATE run SET duration_ns = ?", [now.0 as i64])?;
+        self.db.execute_batch("COMMIT; BEGIN").map_err(|e| self.fail(e))
+    }
+
+    /// The run is over: estimates the misses, writes how it ended, and leaves one complete file.
+    pub fn finish(mut self, duration: Nanos, outcome: &str) -> Result<(), Error> {
+        self.commit(duration)?;
+        let work = |db: &Connection| -> rusqlite::Result<()> {
+            db.execute("UPDATE run SET outcome = ?", [outcome])?;
+            summary::store_estimates(db)?;
+            db.execute_batch("COMMIT; ANALYZE; PRAGMA optimize;")
+        };
+        work(&self.db).map_err(|e| self.fail(e))?;
+        let sync = std::fs::File::open(&self.path).and_then(|f| f.sync_all());
+        sync.map_err(|e| Error::Write { path: self.path.clone(), why: e.to_string() })
+    }
+
+    /// The program could not be started after all: leaves nothing behind.
+    pub fn discard(self) {
+        let Writer { db, path, .. } = self;
+        drop(db);
+        let _ = std::fs::remove_file(beside(&path, "-journal"));
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}

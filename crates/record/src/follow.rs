@@ -1,0 +1,371 @@
+//! Follows one process's events: keeps the table of live objects, the call stacks, and sums per site.
+//!
+//! Rings are read one after the other, so events of different threads come out of order. They are held back until
+//! everything older must have been read, and then applied by time.
+
+use crate::Error;
+use crate::residency::SitePages;
+use crate::rings::{Taken, What};
+use model::{Module, SiteId};
+use profile::estimate::Burst;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use wire::event::NO_MODULE;
+use wire::process::MAX_TIERS;
+
+/// A process that reported.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// Process id.
+    pub pid: u32,
+    /// Parent's process id.
+    pub ppid: u32,
+    /// Path of the executable.
+    pub exe: String,
+    /// Start of this program image, ns since the start of the run.
+    pub start_ns: u64,
+}
+
+/// A live object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Object {
+    /// Number, unique in the run.
+    pub id: u64,
+    /// Address.
+    pub addr: u64,
+    /// Bytes asked for.
+    pub size: u64,
+    /// Site.
+    pub site: SiteId,
+    /// Tier of the plan it was placed in.
+    pub tier: u8,
+    /// Thread that allocated it.
+    pub tid: u32,
+    /// When.
+    pub alloc_ns: u64,
+    /// It replaced another (realloc).
+    pub realloc: bool,
+}
+
+/// A frame in binary form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawFrame {
+    /// Module; `None` for code outside any file.
+    pub module: Option<Module>,
+    /// Offset in the module, or the address.
+    pub offset: u64,
+}
+
+/// A visit of an armed page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)] // the fields are those of `wire::event::Event::Visit`
+pub struct Visit {
+    pub tid: u32,
+    pub time_ns: u64,
+    pub addr: u64,
+    pub ip: u64,
+    pub site: SiteId,
+    pub wait_ns: u64,
+    pub store: bool,
+    pub burst: Option<Burst>,
+}
+
+/// An armed page that stayed untouched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)] // the fields are those of `wire::event::Event::Quiet`
+pub struct Quiet {
+    pub time_ns: u64,
+    pub page: u64,
+    pub site: SiteId,
+    pub wait_ns: u64,
+}
+
+/// Whoever wants to know what happens. `process` is the number of the process in the order of appearance. Every
+/// method does nothing unless it is written; an error ends the observation, not the program.
+#[allow(unused_variables)]
+pub trait Sink {
+    /// A process reported.
+    fn started(&mut self, process: usize, started: &Started) -> Result<(), Error> {
+        Ok(())
+    }
+    /// A site was seen for the first time in a process.
+    fn site(&mut self, process: usize, site: SiteId, frames: &[RawFrame], truncated: bool) -> Result<(), Error> {
+        Ok(())
+    }
+    /// An object came to life.
+    fn born(&mut self, process: usize, object: &Object) -> Result<(), Error> {
+        Ok(())
+    }
+    /// An object died.
+    fn died(&mut self, process: usize, object: &Object, free_ns: u64) -> Result<(), Error> {
+        Ok(())
+    }
+    /// The sampler saw an access.
+    fn visit(&mut self, process: usize, object: Option<&Object>, visit: &Visit) -> Result<(), Error> {
+        Ok(())
+    }
+    /// The sampler saw none.
+    fn quiet(&mut self, process: usize, object: Option<&Object>, quiet: &Quiet) -> Result<(), Error> {
+        Ok(())
+    }
+    /// Pages were looked up.
+    fn residency(&mut self, process: usize, time_ns: u64, sites: &HashMap<SiteId, SitePages>) -> Result<(), Error> {
+        Ok(())
+    }
+    /// A process ended, with its counters.
+    fn ended(&mut self, process: usize, end_ns: u64, status: &str, counters: &[(String, u64)]) -> Result<(), Error> {
+        Ok(())
+    }
+    /// So much was lost of a kind so far; `process` is `None` for the run as a whole.
+    fn lost(&mut self, process: Option<usize>, kind: &str, count: u64, note: &str) -> Result<(), Error> {
+        Ok(())
+    }
+    /// About once a second.
+    fn tick(&mut self, now_ns: u64) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+impl Sink for () {}
+
+/// Sums over a site, all processes together.
+#[derive(Clone, Debug, Default)]
+pub struct SiteTally {
+    /// Call stack, innermost first; empty if it was never told.
+    pub frames: Vec<RawFrame>,
+    /// Allocations.
+    pub objects: u64,
+    /// Allocations by the tier they were placed in.
+    pub objects_in_tier: [u64; MAX_TIERS],
+    /// Bytes allocated, by the tier they were placed in.
+    pub bytes_in_tier: [u64; MAX_TIERS],
+    /// Bytes alive now.
+    pub alive: u64,
+    /// Most bytes alive at one moment.
+    pub peak: u64,
+    /// Bytes by node (-1: not present) at the reading that found most of it resident; empty if never read.
+    pub fullest: BTreeMap<i32, u64>,
+}
+
+/// Sums over the run.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// By site.
+    pub sites: HashMap<SiteId, SiteTally>,
+    /// Allocations.
+    pub objects: u64,
+    /// Visits.
+    pub visits: u64,
+}
+
+/// The follower of one process.
+pub struct Follower {
+    process: usize,
+    held: Vec<Taken>,
+    modules: HashMap<u16, Module>,
+    told: HashSet<SiteId>,
+    live: BTreeMap<u64, Object>,
+    last_ns: u64,
+}
+
+impl Follower {
+    /// A follower for the process of this number.
+    pub fn new(process: usize) -> Follower {
+        Follower {
+            process,
+            held: Vec::new(),
+            modules: HashMap::new(),
+            told: HashSet::new(),
+            live: BTreeMap::new(),
+            last_ns: 0,
+        }
+    }
+
+    /// Where newly drained events go.
+    pub fn inbox(&mut self) -> &mut Vec<Taken> {
+        &mut self.held
+    }
+
+    /// Live objects.
+    pub fn live(&self) -> impl Iterator<Item = &Object> {
+        self.live.values()
+    }
+
+    /// Time of the last event applied.
+    pub fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
+    /// Applies held events up to `horizon` (ns since the start of the run).
+    pub fn apply(&mut self, horizon: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+        // Stable: events of one time keep the order of their ring. Definitions come first whatever their time, since
+        // another thread may use what this one defined.
+        self.held
+            .sort_by_key(|t| (!matches!(t.what, What::Module { .. }), !matches!(t.what, What::Site { .. }), t.time));
+        let defined = self.held.partition_point(|t| matches!(t.what, What::Module { .. } | What::Site { .. }));
+        let due = defined + self.held[defined..].partition_point(|t| t.time <= horizon);
+        for taken in self.held.drain(..due).collect::<Vec<_>>() {
+            self.one(taken, tally, sink)?;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, taken: Taken, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+        let Taken { tid, time, what } = taken;
+        self.last_ns = self.last_ns.max(time);
+        match what {
+            What::Module { index, module } => {
+                self.modules.insert(index, module);
+            }
+            What::Site { site, frames, truncated } => {
+                if !self.told.insert(site) {
+                    return Ok(());
+                }
+                let frames: Vec<RawFrame> = frames.iter().map(|&f| self.frame(f)).collect();
+                sink.site(self.process, site, &frames, truncated)?;
+                tally.sites.entry(site).or_default().frames = frames;
+            }
+            What::Alloc { addr, size, site, tier, realloc } => {
+                // Addresses that are handed out again were freed, even if that event was lost.
+                let end = addr.saturating_add(size.max(1));
+                let stale: Vec<u64> = self
+                    .live
+                    .range(..end)
+                    .rev()
+                    .take_while(|(_, o)| o.addr.saturating_add(o.size.max(1)) > addr)
+                    .map(|(&a, _)| a)
+                    .collect();
+                for old in stale {
+                    self.bury(old, time, tally, sink)?;
+                }
+                tally.objects += 1;
+                let object = Object { id: tally.objects, addr, size, site, tier, tid, alloc_ns: time, realloc };
+                let s = tally.sites.entry(site).or_default();
+                s.objects += 1;
+                if let (Some(n), Some(b)) =
+                    (s.objects_in_tier.get_mut(usize::from(tier)), s.bytes_in_tier.get_mut(usize::from(tier)))
+                {
+                    *n += 1;
+                    *b += size;
+                }
+                s.alive += size;
+                s.peak = s.peak.max(s.alive);
+                sink.born(self.process, &object)?;
+                self.live.insert(addr, object);
+            }
+            What::Free { addr } => {
+                // Unknown: allocated before a fork, or its allocation was lost. Older than the object: that one was
+                // put to rest already when its address was handed out again.
+                if self.live.get(&addr).is_some_and(|o| o.alloc_ns <= time) {
+                    self.bury(addr, time, tally, sink)?;
+                }
+            }
+            What::Visit { addr, ip, object, site, wait_ns, store, burst } => {
+                tally.visits += 1;
+                let visit = Visit { tid, time_ns: time, addr, ip, site, wait_ns, store, burst };
+                sink.visit(self.process, self.live.get(&object).filter(|o| o.site == site), &visit)?;
+            }
+            What::Quiet { page, object, site, wait_ns } => {
+                let quiet = Quiet { time_ns: time, page, site, wait_ns };
+                sink.quiet(self.process, self.live.get(&object).filter(|o| o.site == site), &quiet)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bury(&mut self, addr: u64, time: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+        let Some(object) = self.live.remove(&addr) else { return Ok(()) };
+        if let Some(s) = tally.sites.get_mut(&object.site) {
+            s.alive = s.alive.saturating_sub(object.size);
+        }
+        sink.died(self.process, &object, time)
+    }
+
+    /// The process has ended: its memory is not alive any more (its objects stay without a time of their own).
+    pub fn end(&mut self, tally: &mut Tally) {
+        for object in std::mem::take(&mut self.live).into_values() {
+            if let Some(s) = tally.sites.get_mut(&object.site) {
+                s.alive = s.alive.saturating_sub(object.size);
+            }
+        }
+    }
+
+    fn frame(&self, word: u64) -> RawFrame {
+        let index = (word >> 48) as u16;
+        let offset = word & 0xffff_ffff_ffff;
+        let module = if index == NO_MODULE { None } else { self.modules.get(&index).cloned() };
+        RawFrame { module, offset }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes down what it is told, one line each.
+    #[derive(Default)]
+    struct Log(Vec<String>);
+    impl Sink for Log {
+        fn born(&mut self, _: usize, o: &Object) -> Result<(), Error> {
+            self.0.push(format!("+{:x}@{}", o.addr, o.alloc_ns));
+            Ok(())
+        }
+        fn died(&mut self, _: usize, o: &Object, free_ns: u64) -> Result<(), Error> {
+            self.0.push(format!("-{:x}@{free_ns}", o.addr));
+            Ok(())
+        }
+        fn site(&mut self, _: usize, s: SiteId, frames: &[RawFrame], _: bool) -> Result<(), Error> {
+            self.0.push(format!("site {} {:?}", s.0, frames[0].module.as_ref().map(|m| m.path.clone())));
+            Ok(())
+        }
+    }
+
+    fn alloc(time: u64, addr: u64, size: u64) -> Taken {
+        Taken { tid: 1, time, what: What::Alloc { addr, size, site: SiteId(7), tier: 0, realloc: false } }
+    }
+    fn free(time: u64, addr: u64) -> Taken {
+        Taken { tid: 2, time, what: What::Free { addr } }
+    }
+    fn run(batches: &[(u64, &[Taken])]) -> (Vec<String>, Tally) {
+        let (mut f, mut log, mut tally) = (Follower::new(0), Log::default(), Tally::default());
+        for (horizon, batch) in batches {
+            f.inbox().extend_from_slice(batch);
+            f.apply(*horizon, &mut tally, &mut log).unwrap();
+        }
+        (log.0, tally)
+    }
+
+    #[test]
+    fn a_free_by_another_thread_is_applied_after_its_allocation_and_before_the_next() {
+        let batch = [free(20, 0x1000), alloc(10, 0x1000, 4096), alloc(30, 0x1000, 8192)];
+        let (log, tally) = run(&[(100, &batch)]);
+        assert_eq!(log, ["+1000@10", "-1000@20", "+1000@30"]);
+        assert_eq!((tally.sites[&SiteId(7)].alive, tally.sites[&SiteId(7)].peak), (8192, 8192));
+    }
+
+    #[test]
+    fn events_beyond_the_horizon_wait() {
+        let (log, _) = run(&[(15, &[free(20, 0x1000)]), (40, &[alloc(10, 0x1000, 4096)])]);
+        assert_eq!(log, ["+1000@10", "-1000@20"]);
+    }
+
+    #[test]
+    fn a_lost_free_ends_when_the_address_is_handed_out_again_and_a_late_one_does_no_harm() {
+        let batch = [alloc(10, 0x1000, 8192), alloc(11, 0x9000, 4096), alloc(20, 0x2000, 4096)];
+        let (log, _) = run(&[(100, &batch), (100, &[free(15, 0x2000), free(16, 0x5000)])]);
+        assert_eq!(log, ["+1000@10", "+9000@11", "-1000@20", "+2000@20"]);
+    }
+
+    #[test]
+    fn frames_name_their_modules_even_if_the_definition_was_in_a_later_ring() {
+        let module = Module { path: "/bin/x".into(), build_id: "ab".into() };
+        let site = What::Site { site: SiteId(7), frames: [3 << 48 | 5].into(), truncated: false };
+        let (log, _) = run(&[(
+            100,
+            &[
+                Taken { tid: 1, time: 1, what: site },
+                Taken { tid: 2, time: 9, what: What::Module { index: 3, module } },
+            ],
+        )]);
+        assert_eq!(log, ["site 7 Some(\"/bin/x\")"]);
+    }
+}

@@ -1,0 +1,615 @@
+//! Starts a program in a session and follows its process tree to the end.
+//!
+//! The program keeps stdin, stdout, stderr, its process group and its terminal. Ctrl-C and Ctrl-\ reach it from the
+//! terminal, so the recorder ignores them while it lives; SIGTERM and SIGHUP sent to the recorder are passed on.
+//! If the recorder is killed the program goes on: rings that nobody empties fill up and drop.
+//!
+//! When the program itself has ended, processes of its tree that still run are followed for [`GRACE`] more; what
+//! goes on after that (a daemon it left behind) is told as a loss.
+
+use crate::Error;
+use crate::follow::{Follower, Sink, Started, Tally};
+use crate::residency::{self, Refused};
+use crate::rings::{NotYet, ProcessFile};
+use crate::session::Session;
+use model::observed::Loss;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicI32, Ordering::*};
+use std::time::{Duration, Instant};
+use wire::process::state;
+use wire::session::{Config, ENV, PROCESS_SUFFIX, flags};
+
+/// How long other processes are followed after the program itself has ended.
+pub const GRACE: Duration = Duration::from_secs(1);
+/// Rings are emptied this often; a ring holds 4096 one-slot events, so a thread may send 200,000 a second.
+const PERIOD: Duration = Duration::from_millis(20);
+/// With nothing happening the recorder looks this rarely: a burst from rest may then fill a ring within it.
+const IDLE_PERIOD: Duration = Duration::from_millis(60);
+/// Events this young are held back: an older one of another thread may not have been read yet.
+const REORDER_NS: u64 = 1_000_000;
+/// Residency is read first after so long, then at this interval or more rarely if that would cost over 1 %.
+const FIRST_READING: Duration = Duration::from_millis(250);
+const READING: Duration = Duration::from_secs(1);
+const READING_COST: u32 = 100;
+/// Sinks are told to make things durable this often.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What to start and how to watch it.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Program, as found by [`crate::program::check`].
+    pub program: PathBuf,
+    /// What the program sees as its name (`argv[0]`).
+    pub name: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// The runtime, as found by [`find_runtime`].
+    pub runtime: PathBuf,
+    /// [`wire::session::flags`].
+    pub flags: u64,
+    /// Smallest allocation managed.
+    pub threshold: u64,
+    /// Most page visits a second and process.
+    pub faults_per_second: u64,
+    /// Of so many visits one is stepped.
+    pub burst_every: u64,
+    /// CLOCK_MONOTONIC at time 0 of the run: [`now_ns`] at about the time of the start.
+    pub epoch_ns: u64,
+    /// Image of the plan to follow.
+    pub plan: Option<Vec<u64>>,
+}
+
+/// A process that was observed.
+#[derive(Clone, Debug)]
+pub struct ProcessSummary {
+    /// Process id.
+    pub pid: u32,
+    /// Path of the executable.
+    pub exe: String,
+    /// Last [`wire::process::state`].
+    pub state: u32,
+    /// What the runtime said about itself; usually empty.
+    pub text: String,
+    /// The sampler worked.
+    pub sampling: bool,
+    /// Counters by name.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// How it went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Exit code to end with: the program's, or 128 + signal.
+    pub code: u8,
+    /// `exit 0`, `signal 9`.
+    pub how: String,
+    /// Length of the run (until the last followed process ended), in ns.
+    pub duration_ns: u64,
+    /// Processes, in order of appearance.
+    pub processes: Vec<ProcessSummary>,
+    /// Sums per site.
+    pub tally: Tally,
+    /// What was lost, summed by kind.
+    pub losses: Vec<Loss>,
+}
+
+/// CLOCK_MONOTONIC in ns.
+pub fn now_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec; CLOCK_MONOTONIC always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Finds libhearth.so: `$HEARTH_LIBRARY`, beside the `hearth` command, or in `../lib/hearth` from there.
+pub fn find_runtime() -> Result<PathBuf, Error> {
+    const NAME: &str = "libhearth.so";
+    if let Some(path) = std::env::var_os("HEARTH_LIBRARY").filter(|v| !v.is_empty()) {
+        return std::fs::canonicalize(&path).map_err(|e| {
+            Error(format!("HEARTH_LIBRARY names {}, which cannot be used: {e}", Path::new(&path).display()))
+        });
+    }
+    let me =
+        std::env::current_exe().map_err(|e| Error(format!("cannot find out where the hearth command lies: {e}")))?;
+    let here = me.parent().unwrap_or(Path::new("/"));
+    let candidates = [here.join(NAME), here.join("../lib/hearth").join(NAME)];
+    candidates.iter().find_map(|c| std::fs::canonicalize(c).ok()).ok_or_else(|| {
+        Error(format!(
+            "the runtime {NAME} is neither in {} nor in {}; put it there or set HEARTH_LIBRARY to its path",
+            here.display(),
+            here.join("../lib/hearth").display()
+        ))
+    })
+}
+
+/// The program, for the handler that passes signals on.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn pass_on(signal: libc::c_int) {
+    let child = CHILD.load(Relaxed);
+    if child > 0 {
+        // SAFETY: kill is async-signal-safe.
+        unsafe { libc::kill(child, signal) };
+    }
+}
+
+/// Signal dispositions while the program runs; dropped, the former ones are back.
+struct Signals(Vec<(libc::c_int, libc::sigaction)>);
+
+impl Signals {
+    fn set() -> Signals {
+        let mut before = Vec::new();
+        let handler = pass_on as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        let wanted = [
+            (libc::SIGINT, libc::SIG_IGN),
+            (libc::SIGQUIT, libc::SIG_IGN),
+            (libc::SIGTERM, handler),
+            (libc::SIGHUP, handler),
+        ];
+        for (signal, action) in wanted {
+            // SAFETY: zeroed sigactions are valid; the handler is async-signal-safe.
+            unsafe {
+                let mut new: libc::sigaction = std::mem::zeroed();
+                let mut old: libc::sigaction = std::mem::zeroed();
+                new.sa_sigaction = action;
+                new.sa_flags = libc::SA_RESTART;
+                libc::sigaction(signal, std::ptr::null(), &mut old);
+                // What the recorder's parent ignores (nohup) stays ignored.
+                if old.sa_sigaction != libc::SIG_IGN {
+                    libc::sigaction(signal, &new, std::ptr::null_mut());
+                }
+                before.push((signal, old));
+            }
+        }
+        Signals(before)
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for (signal, old) in &self.0 {
+            // SAFETY: restores what sigaction returned before.
+            unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
+        }
+    }
+}
+
+/// A process under observation.
+struct Watched {
+    file: ProcessFile,
+    follower: Follower,
+    seen: Instant,
+    read_at_exit: bool,
+    over: bool,
+    summary: ProcessSummary,
+}
+
+/// Follows everything that reports in one session.
+struct Watch<'a> {
+    session: &'a Session,
+    epoch_ns: u64,
+    flags: u64,
+    sink: &'a mut dyn Sink,
+    known: HashSet<OsString>,
+    processes: Vec<Watched>,
+    tally: Tally,
+    losses: HashMap<(Option<usize>, String), (u64, String)>,
+    next_reading: Option<Instant>,
+    next_tick: Instant,
+}
+
+impl Launch {
+    /// Starts the program, follows it to its end, tells `sink` everything. An error means that the program was not
+    /// started; once it runs, it runs to its end and whatever goes wrong with observing is a loss.
+    pub fn run(&self, sink: &mut dyn Sink) -> Result<Outcome, Error> {
+        let config = Config {
+            magic: wire::session::CONFIG_MAGIC,
+            version: wire::WIRE_VERSION.into(),
+            flags: self.flags,
+            threshold: self.threshold,
+            faults_per_second: self.faults_per_second,
+            burst_every: self.burst_every,
+            epoch_ns: self.epoch_ns,
+            reserved: [0; 9],
+        };
+        let session = Session::create(&config, self.plan.as_deref())?;
+        let mut watch = Watch {
+            session: &session,
+            epoch_ns: self.epoch_ns,
+            flags: self.flags,
+            sink,
+            known: HashSet::new(),
+            processes: Vec::new(),
+            tally: Tally::default(),
+            losses: HashMap::new(),
+            next_reading: None,
+            next_tick: Instant::now() + TICK,
+        };
+        let signals = Signals::set();
+        let mut child = self.start(&session, &signals)?;
+        CHILD.store(child.id() as i32, Relaxed);
+        let status = watch.follow(&mut child);
+        CHILD.store(0, Relaxed);
+        let status = status?;
+        drop(signals);
+        Ok(watch.close(status))
+    }
+
+    fn start(&self, session: &Session, signals: &Signals) -> Result<Child, Error> {
+        let mut command = Command::new(&self.program);
+        command.arg0(&self.name).args(&self.args).env(ENV, session.dir());
+        command.env("LD_PRELOAD", preload(&self.runtime, session.dir())?);
+        let before = signals.0.clone();
+        // SAFETY: sigaction is async-signal-safe, and the closure allocates nothing.
+        unsafe {
+            command.pre_exec(move || {
+                for (signal, old) in &before {
+                    libc::sigaction(*signal, old, std::ptr::null_mut());
+                }
+                Ok(())
+            });
+        }
+        command.spawn().map_err(|e| Error(format!("cannot start {}: {e}", self.program.display())))
+    }
+}
+
+/// The runtime before whatever the user preloads. The loader splits the list at blanks and colons, so a path with
+/// such a character goes by a link in the session directory.
+fn preload(runtime: &Path, session: &Path) -> Result<OsString, Error> {
+    let plain = |p: &OsStr| !p.as_encoded_bytes().iter().any(|b| b" \t\n:".contains(b));
+    let mut list = if plain(runtime.as_os_str()) {
+        runtime.as_os_str().to_owned()
+    } else {
+        let link = session.join("libhearth.so");
+        std::os::unix::fs::symlink(runtime, &link)
+            .map_err(|e| Error(format!("cannot link {} into the session: {e}", runtime.display())))?;
+        link.into_os_string()
+    };
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    Ok(list)
+}
+
+impl Watch<'_> {
+    fn follow(&mut self, child: &mut Child) -> Result<ExitStatus, Error> {
+        // SAFETY: pidfd_open takes a pid and flags and returns a new descriptor or -1.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
+        // SAFETY: a descriptor just made and owned by nobody else.
+        let ended = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) });
+        let mut period = PERIOD;
+        let mut status: Option<(ExitStatus, Instant)> = None;
+        loop {
+            let watch_child = status.is_none().then_some(()).and(ended.as_ref());
+            self.wait(watch_child, period);
+            if status.is_none() {
+                let ended = child.try_wait().map_err(|e| Error(format!("cannot wait for the program: {e}")))?;
+                status = ended.map(|s| (s, Instant::now()));
+            }
+            let before = self.tally.objects + self.tally.visits;
+            let fill = self.cycle();
+            let quiet = before == self.tally.objects + self.tally.visits;
+            period = match () {
+                () if fill > 0.25 => PERIOD / 10,
+                () if quiet => (period * 5 / 4).clamp(PERIOD, IDLE_PERIOD),
+                () => PERIOD,
+            };
+            if let Some((status, at)) = status {
+                let left = self.processes.iter().filter(|p| !p.over).count();
+                if left == 0 || at.elapsed() >= GRACE {
+                    if left > 0 {
+                        let note = "processes of the program still ran a second after it had ended; \
+                                    what they did later is not recorded";
+                        self.lose(None, "process-left-behind", left as u64, note);
+                    }
+                    return Ok(status);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until the doorbell rings, the program ends, or the time is over.
+    fn wait(&self, child: Option<&OwnedFd>, period: Duration) {
+        let mut fds = [
+            libc::pollfd { fd: self.session.doorbell().as_raw_fd(), events: libc::POLLIN, revents: 0 },
+            // poll ignores negative descriptors.
+            libc::pollfd { fd: child.map_or(-1, AsRawFd::as_raw_fd), events: libc::POLLIN, revents: 0 },
+        ];
+        let timeout = libc::timespec { tv_sec: 0, tv_nsec: period.as_nanos() as i64 };
+        // SAFETY: valid pollfds and timespec, no signal mask.
+        unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &timeout, std::ptr::null()) };
+        if fds[0].revents != 0 {
+            self.session.answer_bell();
+        }
+    }
+
+    fn now(&self) -> u64 {
+        now_ns().saturating_sub(self.epoch_ns)
+    }
+
+    /// Once around: new processes, all rings, readings that are due. Returns how full the fullest ring was.
+    fn cycle(&mut self) -> f64 {
+        self.look_for_processes();
+        let start = self.now();
+        let mut fullest: f64 = 0.0;
+        for i in 0..self.processes.len() {
+            if self.processes[i].over {
+                continue;
+            }
+            // The state is read first: what was published before it changed is then in the rings.
+            let file = &self.processes[i].file;
+            let gone = file.gone();
+            let state = file.header().state.load(Acquire);
+            let last = gone || state == state::ENDED || state == state::PASSED;
+            let fill = self.processes[i].drain(last);
+            fullest = fullest.max(fill);
+            let horizon = if last || state == state::EXITING { u64::MAX } else { start.saturating_sub(REORDER_NS) };
+            let p = &mut self.processes[i];
+            if let Err(e) = p.follower.apply(horizon, &mut self.tally, self.sink) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+            if state == state::EXITING && !self.processes[i].read_at_exit {
+                self.processes[i].read_at_exit = true;
+                self.read_residency(i, self.now());
+                self.processes[i].file.acknowledge_exit();
+            }
+            if last {
+                self.finish(i, gone, state);
+            }
+        }
+        self.readings();
+        if Instant::now() >= self.next_tick {
+            self.next_tick = Instant::now() + TICK;
+            self.report_drops();
+            let now = self.now();
+            if let Err(e) = self.sink.tick(now) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+        }
+        fullest
+    }
+
+    fn look_for_processes(&mut self) {
+        let Ok(entries) = std::fs::read_dir(self.session.dir()) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if !name.as_encoded_bytes().ends_with(PROCESS_SUFFIX.as_bytes()) || self.known.contains(&name) {
+                continue;
+            }
+            match ProcessFile::open(&entry.path()) {
+                Err(NotYet::Starting) => {}
+                Err(NotYet::Never(why)) => {
+                    self.known.insert(name);
+                    self.lose(None, "process-unobserved", 1, &why);
+                }
+                Ok(file) => {
+                    self.known.insert(name);
+                    self.begin(file);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, file: ProcessFile) {
+        let header = file.header();
+        let started = Started {
+            pid: header.pid.load(Relaxed),
+            ppid: header.ppid.load(Relaxed),
+            exe: file.exe(),
+            start_ns: header.start_ns.load(Relaxed),
+        };
+        let index = self.processes.len();
+        if let Err(e) = self.sink.started(index, &started) {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
+        let summary = ProcessSummary {
+            pid: started.pid,
+            exe: started.exe,
+            state: state::STARTING,
+            text: String::new(),
+            sampling: false,
+            counters: Vec::new(),
+        };
+        let seen = Instant::now();
+        self.next_reading.get_or_insert(seen + FIRST_READING);
+        let follower = Follower::new(index);
+        self.processes.push(Watched { file, follower, seen, read_at_exit: false, over: false, summary });
+    }
+
+    /// Reads residency of all processes if it is time.
+    fn readings(&mut self) {
+        let start = Instant::now();
+        if self.next_reading.is_none_or(|at| start < at) {
+            return;
+        }
+        let now = self.now();
+        for i in 0..self.processes.len() {
+            let p = &self.processes[i];
+            if !p.over && !p.read_at_exit && p.seen.elapsed() >= FIRST_READING / 2 {
+                self.read_residency(i, now);
+            }
+        }
+        self.next_reading = Some(Instant::now() + READING.max(start.elapsed() * READING_COST));
+    }
+
+    fn read_residency(&mut self, i: usize, now: u64) {
+        let p = &self.processes[i];
+        let pid = p.file.pid();
+        match residency::read(pid, p.follower.live().map(|o| (o.addr, o.size, o.site))) {
+            Ok(sites) => {
+                for (site, pages) in &sites {
+                    let bytes = pages.looked_at.iter().map(|(&node, &n)| (node, pages.bytes(n))).collect();
+                    let present = |m: &std::collections::BTreeMap<i32, u64>| -> u64 {
+                        m.iter().filter(|(node, _)| **node >= 0).map(|(_, b)| b).sum()
+                    };
+                    let tally = self.tally.sites.entry(*site).or_default();
+                    if tally.fullest.is_empty() || present(&bytes) > present(&tally.fullest) {
+                        tally.fullest = bytes;
+                    }
+                }
+                if let Err(e) = self.sink.residency(i, now, &sites) {
+                    self.lose(None, "recorder-failed", 1, &e.0);
+                }
+            }
+            Err(Refused::Gone) => {}
+            Err(Refused::NotPermitted) => {
+                let note = "the kernel does not permit to look up where the pages of the program are \
+                            (move_pages); resident sizes are unknown";
+                self.lose(Some(i), "residency-denied", 1, note);
+            }
+            Err(Refused::Other(why)) => {
+                self.lose(Some(i), "residency-failed", 1, &format!("a look-up of pages failed: {why}"));
+            }
+        }
+    }
+
+    fn report_drops(&mut self) {
+        for i in 0..self.processes.len() {
+            let file = &self.processes[i].file;
+            let (dropped, corrupt) = (file.dropped(), file.corrupt);
+            let note = "events were dropped because the recorder could not keep up";
+            self.set_loss(Some(i), "ring-full", dropped, note);
+            self.set_loss(Some(i), "ring-corrupt", corrupt, "events made no sense and were thrown away");
+        }
+    }
+
+    /// The process has ended, replaced itself, or passed: closes its books.
+    fn finish(&mut self, i: usize, gone: bool, state: u32) {
+        self.processes[i].over = true;
+        let header = self.processes[i].file.header();
+        let end_ns = match header.end_ns.load(Acquire) {
+            0 => self.now(),
+            t => t,
+        };
+        let text = self.processes[i].file.text();
+        let sampling = header.sampling.load(Relaxed) == 1;
+        let counters = counters(&header.counters);
+        let status = match state {
+            state::PASSED if text.is_empty() => "passed".to_string(),
+            state::PASSED => format!("passed: {text}"),
+            state::ENDED | state::EXITING => "ended".to_string(),
+            _ if gone => "ended without a word (killed, crashed or left by _exit)".to_string(),
+            _ => "left behind".to_string(),
+        };
+        self.report_drops();
+        let count = |name: &str| counters.iter().find(|(n, _)| n == name).map_or(0, |(_, v)| *v);
+        if state == state::PASSED {
+            let note = if text.is_empty() { "the runtime gave up" } else { &text };
+            self.set_loss(Some(i), "process-unobserved", 1, note);
+        } else if self.flags & flags::SAMPLER != 0 && !sampling {
+            let note = if text.is_empty() { "the sampler did not run" } else { &text };
+            self.set_loss(Some(i), "sampler-off", 1, note);
+        }
+        for (kind, name, note) in [
+            ("allocation-refused", "refused", "allocations had to be left to the program's own allocator"),
+            ("no-ring", "no_ring", "events found no ring"),
+            ("no-site", "no_site", "sites found no room in the site table"),
+            ("stack-truncated", "truncated", "call stacks were cut short"),
+            (
+                "sampler-disarmed",
+                "stood_back",
+                "times the sampler stood back because of a system call it could not see through",
+            ),
+        ] {
+            self.set_loss(Some(i), kind, count(name), note);
+        }
+        self.processes[i].follower.end(&mut self.tally);
+        if let Err(e) = self.sink.ended(i, end_ns, &status, &counters) {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
+        let summary = &mut self.processes[i].summary;
+        (summary.state, summary.text, summary.sampling, summary.counters) = (state, text, sampling, counters);
+    }
+
+    fn lose(&mut self, process: Option<usize>, kind: &str, count: u64, note: &str) {
+        let before = self.losses.get(&(process, kind.to_string())).map_or(0, |l| l.0);
+        self.set_loss(process, kind, before + count, note);
+    }
+
+    fn set_loss(&mut self, process: Option<usize>, kind: &str, count: u64, note: &str) {
+        let entry = self.losses.entry((process, kind.to_string())).or_default();
+        if entry.0 == count {
+            return;
+        }
+        *entry = (count, note.to_string());
+        // A sink that fails cannot be told that it failed.
+        let _ = self.sink.lost(process, kind, count, note);
+    }
+
+    fn close(mut self, status: ExitStatus) -> Outcome {
+        for i in 0..self.processes.len() {
+            if self.processes[i].over {
+                continue;
+            }
+            self.processes[i].drain(true);
+            let p = &mut self.processes[i];
+            if let Err(e) = p.follower.apply(u64::MAX, &mut self.tally, self.sink) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+            let state = self.processes[i].file.header().state.load(Acquire);
+            self.finish(i, false, state);
+        }
+        let (code, how) = match (status.code(), status.signal()) {
+            (Some(code), _) => (code as u8, format!("exit {code}")),
+            (None, signal) => (128 + signal.unwrap_or(0) as u8, format!("signal {}", signal.unwrap_or(0))),
+        };
+        let duration_ns = self.now();
+        let mut losses: Vec<Loss> = Vec::new();
+        for ((_, kind), (count, note)) in self.losses {
+            match losses.iter_mut().find(|l| l.kind == kind) {
+                Some(loss) => loss.count += count,
+                None => losses.push(Loss { kind, count, note }),
+            }
+        }
+        losses.retain(|l| l.count > 0);
+        losses.sort_by(|a, b| a.kind.cmp(&b.kind));
+        let processes = self.processes.into_iter().map(|p| p.summary).collect();
+        Outcome { code, how, duration_ns, processes, tally: self.tally, losses }
+    }
+}
+
+impl Watched {
+    /// Empties the rings into the follower's inbox; `last`: until they stay empty.
+    fn drain(&mut self, last: bool) -> f64 {
+        let mut fullest = self.file.drain(self.follower.inbox());
+        while last {
+            let before = self.follower.inbox().len();
+            fullest = fullest.max(self.file.drain(self.follower.inbox()));
+            if self.follower.inbox().len() == before {
+                break;
+            }
+        }
+        fullest
+    }
+}
+
+fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
+    let mut out: Vec<(String, u64)> = [
+        ("managed", &c.managed),
+        ("refused", &c.refused),
+        ("no_ring", &c.no_ring),
+        ("no_site", &c.no_site),
+        ("truncated", &c.truncated),
+        ("armed", &c.armed),
+        ("visits", &c.visits),
+        ("steps", &c.steps),
+        ("guarded_ns", &c.guarded_ns),
+        ("stood_back", &c.stood_back),
+        ("syscalls", &c.syscalls),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_string(), value.load(Relaxed)))
+    .collect();
+    for (name, values) in [("fell_back", &c.fell_back), ("fell_back_bytes", &c.fell_back_bytes)] {
+        for (tier, value) in values.iter().enumerate().filter(|(_, v)| v.load(Relaxed) > 0) {
+            out.push((format!("{name}_{tier}"), value.load(Relaxed)));
+        }
+    }
+    out
+}

@@ -1,0 +1,326 @@
+//! `hearth record` as a function: checks everything, runs the program, writes the profile, symbolises it.
+
+use crate::follow::{Object, Quiet, RawFrame, Sink, Started, Visit};
+use crate::launch::{Launch, Outcome, find_runtime, now_ns};
+use crate::residency::SitePages;
+use crate::{Error, program, symbols};
+use model::{Bytes, Nanos, Origin, Platform, SiteId};
+use profile::{FrameRow, Machine, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+use wire::session::flags;
+
+/// Of so many visits one is stepped: a burst costs two signals per access, a plain visit one in all.
+pub const BURST_EVERY: u64 = 4;
+/// Last-level cache to reckon with where the machine does not tell: a usual size of a core group.
+const USUAL_LLC: Bytes = Bytes::mib(32);
+
+/// What to record and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Program, as given.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Profile to write; none: the program's name and `.hearth`, in the working directory.
+    pub output: Option<PathBuf>,
+    /// Smallest allocation to record.
+    pub threshold: Bytes,
+    /// Run the page-fault sampler.
+    pub sample: bool,
+    /// Its most page visits a second and process.
+    pub faults_per_second: u64,
+    /// Last-level cache to estimate misses for; none: this machine's.
+    pub llc: Option<Bytes>,
+    /// The machine, if it could be found out, or why not.
+    pub platform: Result<Platform, String>,
+}
+
+/// What is going on, told about once a second.
+#[derive(Clone, Debug)]
+pub enum Progress {
+    /// The program runs.
+    Running {
+        /// Time since the start.
+        elapsed: Nanos,
+        /// Processes that reported.
+        processes: usize,
+        /// Objects recorded.
+        objects: u64,
+        /// Page visits sampled.
+        samples: u64,
+    },
+    /// The program has ended; names are looked up in this file.
+    Symbolising(String),
+}
+
+/// A recorded run.
+#[derive(Debug)]
+pub struct Recorded {
+    /// How the run went.
+    pub outcome: Outcome,
+    /// The profile.
+    pub profile: PathBuf,
+}
+
+/// Records a run. An error means that the program was not started and no profile was left behind; the exception is a
+/// profile that could not be completed at the end, which says so.
+pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Recorded, Error> {
+    let program = program::check(&options.program)?;
+    let runtime = find_runtime()?;
+    let output = match &options.output {
+        Some(path) => path.clone(),
+        None => {
+            let mut name = program.file_name().unwrap_or_default().to_owned();
+            name.push(".hearth");
+            name.into()
+        }
+    };
+    let epoch_ns = now_ns();
+    let mut command = vec![options.program.to_string_lossy().into_owned()];
+    command.extend(options.args.iter().map(|a| a.to_string_lossy().into_owned()));
+    let run = Run {
+        command,
+        cwd: std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default(),
+        started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        threshold: options.threshold.0,
+        sampler: if options.sample { "page-fault" } else { "none" }.into(),
+        epoch_ns,
+    };
+    let (machine, unknown) = machine(options);
+    let mut sink = ToProfile::new(Writer::create(&output, &run, &machine)?, progress);
+    for (kind, note) in unknown {
+        sink.writer.loss(None, kind, 1, &note)?;
+    }
+    sink.writer.commit(Nanos(0))?;
+    let launch = Launch {
+        program,
+        name: options.program.clone(),
+        args: options.args.clone(),
+        runtime,
+        flags: flags::EVENTS | if options.sample { flags::SAMPLER } else { 0 },
+        threshold: options.threshold.0,
+        faults_per_second: options.faults_per_second,
+        burst_every: BURST_EVERY,
+        epoch_ns,
+        plan: None,
+    };
+    let mut outcome = match launch.run(&mut sink) {
+        Ok(outcome) => outcome,
+        Err(e) => {
+            sink.writer.discard();
+            return Err(e);
+        }
+    };
+    if outcome.processes.is_empty() {
+        let note = "no process reported: the runtime was not loaded into any (the program removed LD_PRELOAD from the \
+                    environment, or ended before its first instruction)";
+        outcome.losses.push(model::observed::Loss { kind: "process-unobserved".into(), count: 1, note: note.into() });
+        sink.writer.loss(None, "process-unobserved", 1, note)?;
+    }
+    sink.flush()?;
+    let ToProfile { mut writer, .. } = sink;
+    // From here on the run is safe in the file; what follows only adds to it.
+    writer.commit(Nanos(outcome.duration_ns))?;
+    let nameless = symbolise(&mut writer, progress)?;
+    if !nameless.is_empty() {
+        let note = format!("modules have no source form: {}", nameless.join("; "));
+        writer.loss(None, "module-unsymbolised", nameless.len() as u64, &note)?;
+        let count = nameless.len() as u64;
+        outcome.losses.push(model::observed::Loss { kind: "module-unsymbolised".into(), count, note });
+    }
+    writer.finish(Nanos(outcome.duration_ns), &outcome.how)?;
+    Ok(Recorded { outcome, profile: output })
+}
+
+/// Gives all frames their source form; returns a sentence for each module that has none.
+fn symbolise(writer: &mut Writer, progress: &mut dyn FnMut(Progress)) -> Result<Vec<String>, Error> {
+    let mut nameless = Vec::new();
+    let mut modules: Vec<_> = writer.modules().iter().map(|(m, &row)| (m.clone(), row)).collect();
+    modules.sort_by_key(|m| m.1);
+    for (module, row) in modules {
+        // The vDSO and anonymous code have no file.
+        if !module.path.starts_with('/') {
+            continue;
+        }
+        progress(Progress::Symbolising(module.name().to_string()));
+        let offsets = writer.offsets(row)?;
+        match symbols::symbolize(&module, &offsets) {
+            Ok(all) => {
+                for (offset, lines) in offsets.iter().zip(all) {
+                    writer.symbol(row, *offset, &lines)?;
+                }
+            }
+            Err(why) => nameless.push(why),
+        }
+    }
+    Ok(nameless)
+}
+
+/// Describes the machine, and says what could not be found out.
+fn machine(options: &Options) -> (Machine, Vec<(&'static str, String)>) {
+    let mut unknown = Vec::new();
+    let platform = match &options.platform {
+        Ok(p) => Some(p.clone()),
+        Err(why) => {
+            unknown.push(("platform-unknown", format!("the machine's tiers could not be found out: {why}")));
+            None
+        }
+    };
+    let (llc, llc_origin) = match (options.llc, platform.as_ref().and_then(|p| p.llc)) {
+        (Some(llc), _) => (llc, Origin::User),
+        (None, Some(figure)) => (figure.value, figure.origin),
+        (None, None) => {
+            unknown.push((
+                "llc-unknown",
+                format!("the machine does not tell the size of its last-level cache; {USUAL_LLC} was assumed (--llc sets it)"),
+            ));
+            (USUAL_LLC, Origin::Predicted)
+        }
+    };
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo")
+        .lines()
+        .find(|l| l.starts_with("model name") || l.starts_with("CPU part"))
+        .and_then(|l| l.split_once(':'))
+        .map_or(String::new(), |(_, name)| name.trim().to_string());
+    let kernel = read("/proc/sys/kernel/osrelease").trim().to_string();
+    (Machine { platform, cpu, kernel, llc: llc.0, llc_origin }, unknown)
+}
+
+/// Writes what happens into a profile. Objects wait until the next tick, so that short-lived ones are written once.
+struct ToProfile<'a> {
+    writer: Writer,
+    processes: Vec<i64>,
+    unwritten: BTreeMap<u64, ObjectRow>,
+    objects: u64,
+    samples: u64,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl<'a> ToProfile<'a> {
+    fn new(writer: Writer, progress: &'a mut dyn FnMut(Progress)) -> ToProfile<'a> {
+        ToProfile { writer, processes: Vec::new(), unwritten: BTreeMap::new(), objects: 0, samples: 0, progress }
+    }
+
+    fn row(&self, process: usize) -> i64 {
+        self.processes[process]
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        for (id, row) in std::mem::take(&mut self.unwritten) {
+            self.writer.object(id as i64, &row)?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for ToProfile<'_> {
+    fn started(&mut self, _: usize, s: &Started) -> Result<(), Error> {
+        let row = ProcessRow { pid: s.pid, ppid: s.ppid, exe: s.exe.clone(), start_ns: s.start_ns };
+        // Numbered before it is written: later calls refer to it even if the write failed.
+        self.processes.push(self.processes.len() as i64 + 1);
+        self.writer.process(&row)?;
+        Ok(())
+    }
+
+    fn site(&mut self, _: usize, site: SiteId, frames: &[RawFrame], truncated: bool) -> Result<(), Error> {
+        let mut rows = Vec::with_capacity(frames.len());
+        for f in frames {
+            let module = f.module.as_ref().map(|m| self.writer.module(m)).transpose()?;
+            rows.push(FrameRow { module, offset: f.offset });
+        }
+        Ok(self.writer.frames(site, &rows, truncated)?)
+    }
+
+    fn born(&mut self, process: usize, o: &Object) -> Result<(), Error> {
+        let row = ObjectRow {
+            process: self.row(process),
+            site: self.writer.site(o.site)?,
+            tid: o.tid,
+            addr: o.addr,
+            size: o.size,
+            alloc_ns: o.alloc_ns,
+            free_ns: None,
+            tier: o.tier,
+            realloc: o.realloc,
+        };
+        self.unwritten.insert(o.id, row);
+        self.objects += 1;
+        Ok(())
+    }
+
+    fn died(&mut self, _: usize, o: &Object, free_ns: u64) -> Result<(), Error> {
+        match self.unwritten.remove(&o.id) {
+            Some(row) => Ok(self.writer.object(o.id as i64, &ObjectRow { free_ns: Some(free_ns), ..row })?),
+            None => Ok(self.writer.freed(o.id as i64, free_ns)?),
+        }
+    }
+
+    fn visit(&mut self, process: usize, object: Option<&Object>, v: &Visit) -> Result<(), Error> {
+        let row = VisitRow {
+            process: self.row(process),
+            site: self.writer.site(v.site)?,
+            object: object.map(|o| o.id as i64),
+            tid: v.tid,
+            time_ns: v.time_ns,
+            addr: v.addr,
+            ip: v.ip,
+            store: v.store,
+            wait_ns: v.wait_ns,
+            burst: v.burst,
+        };
+        self.samples += 1;
+        Ok(self.writer.visit(&row)?)
+    }
+
+    fn quiet(&mut self, process: usize, object: Option<&Object>, q: &Quiet) -> Result<(), Error> {
+        let row = QuietRow {
+            process: self.row(process),
+            site: self.writer.site(q.site)?,
+            object: object.map(|o| o.id as i64),
+            time_ns: q.time_ns,
+            page: q.page,
+            wait_ns: q.wait_ns,
+        };
+        Ok(self.writer.quiet(&row)?)
+    }
+
+    fn residency(&mut self, process: usize, time_ns: u64, sites: &HashMap<SiteId, SitePages>) -> Result<(), Error> {
+        for (site, s) in sites {
+            let site = self.writer.site(*site)?;
+            for (&node, &pages) in &s.looked_at {
+                let (bytes, share) = (s.bytes(pages), s.share());
+                let process = self.row(process);
+                self.writer.residency(&ResidencyRow { process, site, time_ns, node, pages, bytes, share })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, process: usize, end_ns: u64, status: &str, counters: &[(String, u64)]) -> Result<(), Error> {
+        let row = self.row(process);
+        for (name, value) in counters {
+            self.writer.counter(row, name, *value)?;
+        }
+        Ok(self.writer.process_status(row, end_ns, status)?)
+    }
+
+    fn lost(&mut self, process: Option<usize>, kind: &str, count: u64, note: &str) -> Result<(), Error> {
+        let row = process.map(|p| self.row(p));
+        Ok(self.writer.loss(row, kind, count, note)?)
+    }
+
+    fn tick(&mut self, now_ns: u64) -> Result<(), Error> {
+        (self.progress)(Progress::Running {
+            elapsed: Nanos(now_ns),
+            processes: self.processes.len(),
+            objects: self.objects,
+            samples: self.samples,
+        });
+        self.flush()?;
+        Ok(self.writer.commit(Nanos(now_ns))?)
+    }
+}

@@ -1,0 +1,138 @@
+//! Residency: on which NUMA node the pages of live objects really are, asked of the kernel from outside.
+//!
+//! `move_pages(2)` without target nodes only reports. A reading looks at a bounded number of pages; of larger memory
+//! every n-th page is looked at and stands for the others.
+
+use model::SiteId;
+use profile::estimate::PAGE;
+use std::collections::{BTreeMap, HashMap};
+
+/// Most pages one reading of one process looks at, save for [`FEWEST`] of every site.
+const MOST: u64 = 8192;
+/// Pages of a site that are looked at in any case (all, if it has fewer).
+const FEWEST: u64 = 16;
+/// Pages of one system call.
+const BATCH: usize = 1024;
+
+/// Where one site's memory was at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SitePages {
+    /// Pages looked at, by node; node -1: not present.
+    pub looked_at: BTreeMap<i32, u64>,
+    /// Pages the site has alive.
+    pub pages: u64,
+}
+
+impl SitePages {
+    /// Share of the site's pages that was looked at.
+    pub fn share(&self) -> f64 {
+        self.looked_at.values().sum::<u64>() as f64 / self.pages.max(1) as f64
+    }
+    /// Bytes that `looked_at` pages stand for.
+    pub fn bytes(&self, looked_at: u64) -> u64 {
+        let all: u64 = self.looked_at.values().sum();
+        (u128::from(self.pages * PAGE) * u128::from(looked_at) / u128::from(all.max(1))) as u64
+    }
+}
+
+/// Why a reading failed.
+#[derive(Debug, PartialEq)]
+pub enum Refused {
+    /// The kernel does not permit it.
+    NotPermitted,
+    /// The process is gone.
+    Gone,
+    /// Anything else, as the system says it.
+    Other(String),
+}
+
+/// Reads where the pages of these objects (address, size, site) of a process are.
+pub fn read(
+    pid: i32,
+    objects: impl Iterator<Item = (u64, u64, SiteId)>,
+) -> Result<HashMap<SiteId, SitePages>, Refused> {
+    let mut by_site: HashMap<SiteId, (u64, Vec<(u64, u64)>)> = HashMap::new();
+    let mut total = 0;
+    for (addr, size, site) in objects {
+        let first = addr & !(PAGE - 1);
+        let pages = (addr + size).div_ceil(PAGE) - first / PAGE;
+        let entry = by_site.entry(site).or_default();
+        entry.0 += pages;
+        entry.1.push((first, pages));
+        total += pages;
+    }
+    let mut out: HashMap<SiteId, SitePages> = HashMap::with_capacity(by_site.len());
+    let mut asked: Vec<(u64, SiteId)> = Vec::new();
+    for (&site, (pages, ranges)) in &by_site {
+        out.insert(site, SitePages { looked_at: BTreeMap::new(), pages: *pages });
+        let fair = (u128::from(MOST) * u128::from(*pages) / u128::from(total.max(1))) as u64;
+        let step = pages.div_ceil(fair.max(FEWEST)).max(1);
+        // The middle of each step, so that neither the first pages nor the last are favoured.
+        let mut next = step / 2;
+        let mut before = 0;
+        for &(first, n) in ranges {
+            while next < before + n {
+                asked.push((first + (next - before) * PAGE, site));
+                next += step;
+            }
+            before += n;
+        }
+    }
+    for batch in asked.chunks(BATCH) {
+        let pages: Vec<*const libc::c_void> = batch.iter().map(|a| a.0 as *const libc::c_void).collect();
+        let mut status = vec![0i32; batch.len()];
+        // SAFETY: both arrays have as many elements as said; the addresses are only looked up in the other process.
+        let failed = unsafe {
+            libc::syscall(
+                libc::SYS_move_pages,
+                pid,
+                batch.len(),
+                pages.as_ptr(),
+                std::ptr::null::<i32>(),
+                status.as_mut_ptr(),
+                0,
+            )
+        } != 0;
+        if failed {
+            let e = std::io::Error::last_os_error();
+            return Err(match e.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Refused::NotPermitted,
+                Some(libc::ESRCH) => Refused::Gone,
+                _ => Refused::Other(e.to_string()),
+            });
+        }
+        for ((_, site), node) in batch.iter().zip(status) {
+            // Negative: not present, the zero page, or unmapped in the meantime.
+            let entry = out.entry(*site).or_default();
+            *entry.looked_at.entry(node.max(-1)).or_default() += 1;
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn touched_and_untouched_pages_are_told_apart() {
+        let map = memmap2::MmapMut::map_anon(64 << 20).unwrap();
+        let at = map.as_ptr() as u64;
+        let mut map = map;
+        map.advise(memmap2::Advice::NoHugePage).unwrap();
+        map[..16 << 20].fill(1);
+        let pid = std::process::id() as i32;
+        let site = SiteId(1);
+        let seen = match read(pid, [(at, 64 << 20, site)].into_iter()) {
+            Ok(seen) => seen,
+            Err(e) => panic!("the own pages cannot be read: {e:?}"),
+        };
+        let s = &seen[&site];
+        let absent = s.looked_at[&-1];
+        let all: u64 = s.looked_at.values().sum();
+        assert!(all <= MOST + 1, "{all} pages for a budget of {MOST}");
+        assert!((absent as f64 / all as f64 - 0.75).abs() < 0.01, "{absent} of {all} absent");
+        assert!((s.bytes(absent) as f64 / (48 << 20) as f64 - 1.0).abs() < 0.01);
+        assert_eq!(read(i32::MAX, [(at, 4096, site)].into_iter()), Err(Refused::Gone));
+    }
+}
