@@ -127,6 +127,7 @@ impl RuleCache {
         self.unexpected_parent(child, epoch, pc)
     }
 
+    #[cold]
     #[inline(never)]
     fn unexpected_parent(&self, child: Place, epoch: Epoch, pc: usize) -> Option<(Place, Known)> {
         let (place, known) = self.get(epoch, pc)?;
@@ -137,20 +138,17 @@ impl RuleCache {
     }
 
     /// What is known about `pc`.
-    #[inline(always)]
+    #[inline(never)]
     pub fn get(&self, epoch: Epoch, pc: usize) -> Option<(Place, Known)> {
         let key = epoch.0 | pc as u64;
         let mut at = Self::start(pc);
         for _ in 0..PROBES {
             let slot = self.slots.get(at)?;
-            let found = slot.key.load(Ordering::Relaxed);
-            if found == key {
-                return slot.read(key).map(|known| (Place(slot), known));
+            match slot.key.load(Ordering::Relaxed) {
+                found if found == key => return slot.read(key).map(|known| (Place(slot), known)),
+                FREE => return None,
+                _ => at = (at + 1) % SLOTS,
             }
-            if found == FREE {
-                return None;
-            }
-            at = (at + 1) % SLOTS;
         }
         None
     }

@@ -5,7 +5,7 @@
 
 use super::cfi::{self, R12, R13, R14, R15, RBP, RBX, REGISTERS, RIP, RSP, Row, Saved, Term};
 use super::stack::{Range, ThreadStack};
-use super::{Collector, NO_MODULE_TOKEN, Start, Unwinder, Walk, read};
+use super::{Collector, Start, Unwinder, Walk, read};
 use wire::event::MAX_FRAMES;
 
 /// Functions may use this much below the stack pointer without moving it (System V ABI 3.2.2): an interrupted one may
@@ -55,8 +55,11 @@ pub(super) fn walk<F: FnMut(usize)>(
         }
         if !silent {
             let module = unwinder.modules.at(pc, || unwinder.rules.forget());
-            let token = module.map_or(NO_MODULE_TOKEN, |m| unwinder.token(m, pc));
-            if out.frame(pc, token, module.is_none()).is_none() {
+            let taken = match module {
+                Some(module) => out.frame(pc, unwinder.token(module, pc)),
+                None => out.generated_frame(pc),
+            };
+            if taken.is_none() {
                 break;
             }
         }

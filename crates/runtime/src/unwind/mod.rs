@@ -154,7 +154,7 @@ impl Unwinder {
 
     #[inline(always)]
     fn walk(&self, start: &Start, stack: &mut ThreadStack, each: impl FnMut(usize)) -> Walk {
-        let mut out = Collector::new(self.own.clone(), each);
+        let mut out = Collector::new(&self.own, each);
         let epoch = self.rules.epoch();
         let Some(bounds) = stack.bounds(start.rsp) else {
             return out.finish(true);
@@ -186,16 +186,20 @@ impl Unwinder {
                 Some(child) => self.rules.parent(child, epoch, frame.pc),
                 None => self.rules.get(epoch, frame.pc),
             };
-            let mut generated = false;
-            (place, known) = match found {
-                Some((place, known)) => (Some(place), known),
+            let taken;
+            (place, known, taken) = match found {
+                Some((place, known)) => (Some(place), known, out.frame(frame.pc, known.token)),
                 None => {
                     let learned = self.learn(epoch, frame.pc, false);
-                    generated = learned.no_module;
-                    (None, learned.known)
+                    let taken = if learned.no_module {
+                        out.generated_frame(frame.pc)
+                    } else {
+                        out.frame(frame.pc, learned.known.token)
+                    };
+                    (None, learned.known, taken)
                 }
             };
-            if out.frame(frame.pc, known.token, generated).is_none() {
+            if taken.is_none() {
                 return out.finish(true);
             }
         }
@@ -290,7 +294,13 @@ fn read(at: usize, low: usize, high: usize) -> Option<usize> {
 
 #[inline(always)]
 fn plain_step(rule: Rule, sp: usize, fp: usize, high: usize) -> Option<Frame> {
-    let base = if rule.from_fp() { fp } else { sp };
+    let mut base = sp;
+    if rule.from_fp() {
+        base = fp;
+        // SAFETY: does nothing, but keeps this a branch: a conditional move would make each frame wait for the frame
+        // pointer that the frame before loads, though few frames need it.
+        unsafe { core::arch::asm!("/* {0} */", inout(reg) base, options(nomem, nostack, preserves_flags)) };
+    }
     let cfa = base.wrapping_add(rule.cfa_distance());
     if cfa <= sp || cfa > high || cfa % 8 != 0 {
         return None;
@@ -312,38 +322,45 @@ fn plain_step(rule: Rule, sp: usize, fp: usize, high: usize) -> Option<Frame> {
 /// Takes the frames of a walk: leaves out the own ones, joins neighbours outside any module, stops at the limit.
 struct Collector<F> {
     each: F,
-    own: Range<usize>,
-    inside_own: bool,
-    after_generated: bool,
+    /// Start and length of the own code; no length once a frame was elsewhere.
+    own: (usize, usize),
+    /// Depth after the last frame of generated code.
+    generated_until: u32,
     chain: u64,
     depth: u32,
 }
 
 impl<F: FnMut(usize)> Collector<F> {
     #[inline(always)]
-    fn new(own: Range<usize>, each: F) -> Self {
-        Collector { each, own, inside_own: true, after_generated: false, chain: identity::EMPTY_SITE, depth: 0 }
+    fn new(own: &Range<usize>, each: F) -> Self {
+        let own = (own.start, own.end.wrapping_sub(own.start));
+        Collector { each, own, generated_until: 0, chain: identity::EMPTY_SITE, depth: 0 }
     }
 
-    /// `None` when there is no room for the frame.
+    /// Takes a frame; `None` when there is no room for it.
     #[inline(always)]
-    fn frame(&mut self, pc: usize, token: u64, generated: bool) -> Option<()> {
-        if self.inside_own {
-            if self.own.contains(&pc) {
-                return Some(());
-            }
-            self.inside_own = false;
-        }
-        // How many frames of generated code there are depends on what was compiled when: they count as one.
-        if core::mem::replace(&mut self.after_generated, generated) && generated {
+    fn frame(&mut self, pc: usize, token: u64) -> Option<()> {
+        if pc.wrapping_sub(self.own.0) < self.own.1 {
             return Some(());
         }
+        self.own.1 = 0;
         if self.depth as usize >= MAX_FRAMES {
             return None;
         }
         (self.each)(pc);
         self.chain = identity::chain(self.chain, token);
         self.depth += 1;
+        Some(())
+    }
+
+    /// Takes a frame of generated code. How many of them there are depends on what was compiled when, so neighbours count
+    /// as one.
+    #[inline(always)]
+    fn generated_frame(&mut self, pc: usize) -> Option<()> {
+        if self.depth == 0 || self.generated_until != self.depth {
+            self.frame(pc, NO_MODULE_TOKEN)?;
+            self.generated_until = self.depth;
+        }
         Some(())
     }
 

@@ -89,3 +89,21 @@ int run(unsigned seed, int depth, visit_fn visit, void *arg) {
     struct walk w = { seed, visit, arg };
     return tree(&w, depth) + 1;
 }
+
+/* A chain of different functions, for measurements: `length` of them, up to 32. */
+typedef struct { visit_fn visit; void *arg; int length; } chain_t;
+#define LINK(n, m) \
+    NOINLINE int link##n(chain_t *c, int depth) { \
+        int a = sink, b = sink; \
+        if (depth >= c->length) { c->visit(c->arg); return a; } \
+        return link##m(c, depth + 1) * a + b; \
+    }
+#define LINKS(a, b, c, d, e) LINK(d, e) LINK(c, d) LINK(b, c) LINK(a, b)
+NOINLINE int link32(chain_t *c, int depth) { c->visit(c->arg); return depth; }
+LINKS(28, 29, 30, 31, 32) LINKS(24, 25, 26, 27, 28) LINKS(20, 21, 22, 23, 24) LINKS(16, 17, 18, 19, 20)
+LINKS(12, 13, 14, 15, 16) LINKS(8, 9, 10, 11, 12) LINKS(4, 5, 6, 7, 8) LINKS(0, 1, 2, 3, 4)
+
+int run_chain(int length, visit_fn visit, void *arg) {
+    chain_t c = { visit, arg, length };
+    return link0(&c, 1) + 1;
+}
