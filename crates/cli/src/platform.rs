@@ -2,10 +2,7 @@
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use model::{Platform, Space};
 use platform::ThisMachine;
-use platform::measure::Measured;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -37,13 +34,13 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 EXAMPLES
-  hearth platform                             the memories of this machine
-  hearth platform --measure                   measure them: latency and bandwidth of every pair of nodes
-  hearth platform --list                      the machines Hearth knows
-  hearth platform knl-7210-flat-snc4          one of them
-  hearth platform ./mine.toml                 one of your own
+  hearth platform                         the memories of this machine
+  hearth platform --measure               measure their latency and bandwidth
+  hearth platform --list                  the machines Hearth knows
+  hearth platform knl-7210-flat-snc4      one of them
+  hearth platform ./mine.toml             one of your own
   hearth platform cxl-expander --set cxl.latency=250ns --set cxl.capacity=1TiB
-  hearth platform --topology machine.xml      a machine captured with `lstopo machine.xml`";
+  hearth platform --topology machine.xml  captured by `lstopo machine.xml`";
 
 /// Runs the verb.
 pub fn run(args: Args) -> Result<ExitCode> {
@@ -61,14 +58,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     platform::apply_overrides(&mut shown, &args.set)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&Shown::of(&shown, measured.as_ref()))?);
+        println!("{}", platform::json::platform(&shown, measured.as_ref()));
         return Ok(ExitCode::SUCCESS);
     }
     print!("{}", platform::text::platform(&shown, width()));
-    match measured {
-        Some(m) if args.measure => print!("\n{}", platform::text::measured(&m, width())),
-        Some(m) => println!("\nmeasured {}; `hearth platform --measure` measures again", age(m.taken)),
-        None => {}
+    if let Some(m) = measured {
+        match args.measure {
+            true => print!("\n{}", platform::text::measured(&m, width())),
+            false => println!("\nmeasured {}; `hearth platform --measure` measures again", age(m.taken)),
+        }
+        print!("{}", platform::text::notes(&m, width()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -112,21 +111,4 @@ fn list(json: bool) -> Result<()> {
 /// Columns of the terminal; 100 where there is none.
 fn width() -> u16 {
     terminal_size::terminal_size().map_or(100, |(w, _)| w.0)
-}
-
-/// What `--json` prints: the platform, what its spaces resolve to, and what was measured.
-#[derive(Serialize)]
-struct Shown<'a> {
-    #[serde(flatten)]
-    platform: &'a Platform,
-    spaces: BTreeMap<String, &'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    measured: Option<&'a Measured>,
-}
-
-impl<'a> Shown<'a> {
-    fn of(platform: &'a Platform, measured: Option<&'a Measured>) -> Shown<'a> {
-        let resolve = |s: Space| Some((s.to_string(), platform.space(s)?.name.as_str()));
-        Shown { platform, spaces: Space::ALL.into_iter().filter_map(resolve).collect(), measured }
-    }
 }

@@ -26,6 +26,7 @@ struct RawTopology {
 struct RawNode {
     os_index: u32,
     near_cpu_count: u32,
+    usable: u64,
     capacity: u64,
     latency: u64,
     read_bandwidth: u64,
@@ -39,6 +40,7 @@ struct RawNode {
 struct RawCpu {
     os_index: u32,
     sibling_rank: u32,
+    usable: u32,
 }
 
 unsafe extern "C" {
@@ -92,11 +94,11 @@ impl Topology {
         // SAFETY: the topology is open and indices are below its count; `raw` is a valid place to write to.
         let count = unsafe { hearth_topology_cpu_count(self.0) };
         (0..count)
-            .map(|i| {
+            .filter_map(|i| {
                 let mut raw = RawCpu::default();
                 // SAFETY: as above.
                 unsafe { hearth_topology_cpu(self.0, i, &mut raw) };
-                Cpu { number: raw.os_index, sibling_rank: raw.sibling_rank }
+                (raw.usable != 0).then_some(Cpu { number: raw.os_index, sibling_rank: raw.sibling_rank })
             })
             .collect()
     }
@@ -104,20 +106,23 @@ impl Topology {
     fn nodes(&self) -> Vec<Node> {
         // SAFETY: the topology is open.
         let count = unsafe { hearth_topology_node_count(self.0) };
-        (0..count).map(|i| self.node(i)).collect()
+        (0..count).filter_map(|i| self.node(i)).collect()
     }
 
-    fn node(&self, index: c_uint) -> Node {
+    fn node(&self, index: c_uint) -> Option<Node> {
         let mut raw = std::mem::MaybeUninit::<RawNode>::uninit();
         // SAFETY: `index` is below the node count; the shim fills the whole struct.
         let raw = unsafe {
             hearth_topology_node(self.0, index, raw.as_mut_ptr());
             raw.assume_init()
         };
+        if raw.usable == 0 {
+            return None;
+        }
         let mut near_cpus = vec![0u32; raw.near_cpu_count as usize];
         // SAFETY: the shim writes exactly near_cpu_count numbers.
         unsafe { hearth_topology_near_cpus(self.0, index, near_cpus.as_mut_ptr()) };
-        Node {
+        Some(Node {
             number: raw.os_index,
             capacity: Figure::new(Bytes(raw.capacity), Origin::Hwloc),
             free: None,
@@ -129,7 +134,7 @@ impl Topology {
             latency: (raw.latency > 0).then_some(Figure::new(Nanos(raw.latency), Origin::Hwloc)),
             read_bandwidth: mib_per_sec(raw.read_bandwidth, Origin::Hwloc),
             write_bandwidth: mib_per_sec(raw.write_bandwidth, Origin::Hwloc),
-        }
+        })
     }
 }
 

@@ -13,6 +13,7 @@
 struct hearth_node {
     uint32_t os_index;
     uint32_t near_cpu_count;
+    uint64_t usable; /* this process may allocate on it, or it is a GPU's */
     uint64_t capacity;
     uint64_t latency;
     uint64_t read_bandwidth;
@@ -21,20 +22,22 @@ struct hearth_node {
     const char *memory_tier; /* rank that hwloc >= 2.10 gives, 0 is the fastest; or NULL */
 };
 
-/* A logical CPU that this process may use, and how many CPUs of its core come before it. */
+/* A logical CPU, how many CPUs of its core come before it, and whether this process may use it. */
 struct hearth_cpu {
     uint32_t os_index;
     uint32_t sibling_rank;
+    uint32_t usable;
 };
 
-/* Opens this machine (both NULL), an XML file, or a synthetic description. Returns NULL on failure. */
+/* Opens this machine (both NULL), an XML file, or a synthetic description. Returns NULL on failure.
+ * Disallowed objects are asked for too, because hwloc counts the memory of GPUs among them; see is_usable. */
 hwloc_topology_t hearth_topology_open(const char *xml, const char *synthetic)
 {
     hwloc_topology_t t;
     if (hwloc_topology_init(&t) < 0)
         return NULL;
     if ((xml && hwloc_topology_set_xml(t, xml) < 0) || (synthetic && hwloc_topology_set_synthetic(t, synthetic) < 0)
-        || hwloc_topology_load(t) < 0) {
+        || hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) < 0 || hwloc_topology_load(t) < 0) {
         hwloc_topology_destroy(t);
         return NULL;
     }
@@ -94,11 +97,20 @@ static hwloc_const_cpuset_t near_cpus(hwloc_topology_t t, hwloc_obj_t node)
     return node->cpuset ? node->cpuset : all;
 }
 
+/* hwloc keeps GPU memory away from programs that do not know of it; Hearth does, and never takes it unasked. */
+static int is_usable(hwloc_topology_t t, hwloc_obj_t node)
+{
+    if (node->subtype && !strcmp(node->subtype, "GPUMemory"))
+        return 1;
+    return hwloc_bitmap_isset(hwloc_topology_get_allowed_nodeset(t), node->os_index);
+}
+
 void hearth_topology_node(hwloc_topology_t t, unsigned index, struct hearth_node *out)
 {
     hwloc_obj_t node = hwloc_get_obj_by_type(t, HWLOC_OBJ_NUMANODE, index);
     memset(out, 0, sizeof *out);
     out->os_index = node->os_index;
+    out->usable = is_usable(t, node) != 0;
     out->capacity = node->attr->numanode.local_memory;
     out->subtype = node->subtype;
     out->memory_tier = hwloc_obj_get_info_by_name(node, "MemoryTier");
@@ -126,9 +138,11 @@ void hearth_topology_cpu(hwloc_topology_t t, unsigned index, struct hearth_cpu *
     hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(t, HWLOC_OBJ_CORE, pu);
     out->os_index = pu->os_index;
     out->sibling_rank = 0;
+    out->usable = hwloc_bitmap_isset(hwloc_topology_get_allowed_cpuset(t), pu->os_index) != 0;
     if (!core)
         return;
-    for (int c = hwloc_bitmap_first(core->cpuset); c >= 0 && c != (int)pu->os_index; c = hwloc_bitmap_next(core->cpuset, c))
+    for (int c = hwloc_bitmap_first(core->cpuset); c >= 0 && c != (int)pu->os_index;
+         c = hwloc_bitmap_next(core->cpuset, c))
         out->sibling_rank++;
 }
 

@@ -4,7 +4,7 @@
 //! 2. [`load`] takes a platform from the library or from a file of the user's.
 //! 3. [`apply_overrides`] lets the user correct single values.
 //! 4. [`measure()`] measures latency and bandwidth of every pair of CPU node and memory node, and keeps the result.
-//! 5. [`text::platform`] prints a platform for people.
+//! 5. [`text::platform`] prints a platform for people, [`json::platform`] for programs.
 //!
 //! Every value carries its [`model::Origin`].
 
@@ -13,6 +13,7 @@ mod error;
 mod facts;
 mod file;
 mod hwloc;
+pub mod json;
 mod kept;
 mod library;
 pub mod measure;

@@ -1,5 +1,4 @@
-//! What the kernel says about memory nodes, beside hwloc: HMAT figures, distances, memory tiers, free bytes, and the
-//! nodes of GPUs, which hwloc leaves out unless told otherwise.
+//! What the kernel says about memory nodes, beside hwloc: HMAT figures, distances, memory tiers and free bytes.
 //!
 //! Everything is read below a root directory, so that tests can hand in a made-up machine. A file that is not there is
 //! a fact that is not known, not an error.
@@ -14,7 +13,6 @@ use std::path::Path;
 /// Adds the kernel's knowledge below `root` (`/` for this machine).
 pub fn add(facts: &mut Facts, root: &Path) {
     let nodes_dir = root.join("sys/devices/system/node");
-    add_gpu_nodes(facts, root, &nodes_dir);
     let with_cpus = list_file(&nodes_dir.join("has_cpu"));
     let online = list_file(&nodes_dir.join("online"));
     let tiers = memory_tiers(&root.join("sys/devices/virtual/memory_tiering"));
@@ -84,40 +82,6 @@ fn memory_tiers(dir: &Path) -> BTreeMap<u32, u32> {
     tiers.iter().zip(0..).flat_map(|((_, nodes), rank)| nodes.iter().map(move |&n| (n, rank))).collect()
 }
 
-/// NVIDIA's driver onlines the memory of coherent GPUs (Grace Hopper) as NUMA nodes and names them in procfs.
-fn add_gpu_nodes(facts: &mut Facts, root: &Path, nodes_dir: &Path) {
-    let gpus = fs::read_dir(root.join("proc/driver/nvidia/gpus")).into_iter().flatten().flatten();
-    for gpu in gpus {
-        let Ok(status) = fs::read_to_string(gpu.path().join("numa_status")) else { continue };
-        let number = status.lines().find_map(|l| l.strip_prefix("Node:")?.trim().parse::<u32>().ok());
-        let Some(number) = number else { continue };
-        if let Some(known) = facts.nodes.iter_mut().find(|n| n.number == number) {
-            known.subtype.get_or_insert_with(|| "GPUMemory".to_string());
-            continue;
-        }
-        let Some(capacity) = node_total(&nodes_dir.join(format!("node{number}"))) else { continue };
-        facts.nodes.push(Node {
-            number,
-            capacity: Figure::new(capacity, Origin::Kernel),
-            free: None,
-            subtype: Some("GPUMemory".to_string()),
-            memory_tier: None,
-            near_cpus: Vec::new(),
-            has_cpus: Some(false),
-            farther: true,
-            latency: None,
-            read_bandwidth: None,
-            write_bandwidth: None,
-        });
-    }
-}
-
-fn node_total(dir: &Path) -> Option<Bytes> {
-    let text = fs::read_to_string(dir.join("meminfo")).ok()?;
-    let line = text.lines().find(|l| l.contains(" MemTotal:"))?;
-    line.split_whitespace().nth_back(1)?.parse().ok().map(Bytes::kib)
-}
-
 fn number_file(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
@@ -156,6 +120,92 @@ pub fn format_list(numbers: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{hwloc, tiers};
+    use model::{GbPerSec, Platform, TierKind};
+    use std::fs;
+
+    /// Two nodes, the second without CPUs, as a kernel shows them; `files` are added below `/sys/devices`.
+    fn machine(files: &[(&str, &str)]) -> Platform {
+        let root = tempfile::tempdir().unwrap();
+        let common = [
+            ("system/node/has_cpu", "0\n"),
+            ("system/node/online", "0-1\n"),
+            ("system/node/node0/distance", "10 20\n"),
+            (
+                "system/node/node0/meminfo",
+                "Node 0 MemTotal: 8192 kB\nNode 0 MemFree: 4096 kB\nNode 0 Active(file): 512 kB\nNode 0 Inactive(file): 768 kB\nNode 0 Dirty: 256 kB\n",
+            ),
+        ];
+        for (file, text) in common.iter().chain(files) {
+            let path = root.path().join("sys/devices").join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let description = "pack:1 [numa(memory=64GiB)] [numa(memory=256GiB)] core:4 pu:1";
+        let mut facts = hwloc::read(&hwloc::Source::Described(description)).unwrap();
+        add(&mut facts, root.path());
+        tiers::platform("test", &facts)
+    }
+
+    const NEAR: (&str, &str) = ("system/node/node1/distance", "10 10\n");
+    const FAR: (&str, &str) = ("system/node/node1/distance", "20 10\n");
+
+    fn kinds(p: &Platform) -> Vec<(TierKind, Origin, &[u32])> {
+        p.tiers.iter().map(|t| (t.kind.value, t.kind.origin, t.nodes.as_slice())).collect()
+    }
+
+    #[test]
+    fn hmat_figures_are_read_and_tell_the_kind() {
+        let hmat = |node: u32, name: &str| format!("system/node/node{node}/access0/initiators/{name}");
+        let files = |bandwidth: &'static str, latency: &'static str| {
+            [
+                (hmat(0, "read_bandwidth"), "100000\n"),
+                (hmat(0, "write_bandwidth"), "80000\n"),
+                (hmat(0, "read_latency"), "90\n"),
+                (hmat(1, "read_bandwidth"), bandwidth),
+                (hmat(1, "read_latency"), latency),
+            ]
+        };
+        for (bandwidth, latency, kind, position) in [
+            ("20000", "250", TierKind::Cxl, 1),
+            ("100000", "250", TierKind::Cxl, 1),
+            ("400000", "110", TierKind::Hbm, 0),
+        ] {
+            let files = files(bandwidth, latency);
+            let mut list: Vec<(&str, &str)> = files.iter().map(|(f, t)| (f.as_str(), *t)).collect();
+            list.push(FAR);
+            let p = machine(&list);
+            assert_eq!(kinds(&p)[position], (kind, Origin::Predicted, &[1][..]), "{bandwidth} {latency}");
+            let dram = p.tier("dram").unwrap();
+            assert_eq!(dram.latency, Some(Figure::new(Nanos(90), Origin::Hmat)));
+            assert_eq!(dram.read_bandwidth, Some(Figure::new(GbPerSec(104.8576), Origin::Hmat)));
+            assert_eq!(dram.write_bandwidth, Some(Figure::new(GbPerSec(83.88608), Origin::Hmat)));
+        }
+    }
+
+    #[test]
+    fn without_figures_memory_tiers_and_distances_tell_the_kind() {
+        let dram = (TierKind::Dram, Origin::Kernel, &[0][..]);
+        let tiers = [
+            ("virtual/memory_tiering/memory_tier4/nodelist", "0\n"),
+            ("virtual/memory_tiering/memory_tier33/nodelist", "1\n"),
+        ];
+        let by_tier = machine(&[NEAR, tiers[0], tiers[1]]);
+        assert_eq!(kinds(&by_tier), [dram, (TierKind::Cxl, Origin::Predicted, &[1][..])]);
+        let by_distance = machine(&[FAR]);
+        assert_eq!(kinds(&by_distance), [dram, (TierKind::Cxl, Origin::Predicted, &[1][..])]);
+        let nothing_known = machine(&[NEAR]);
+        assert_eq!(kinds(&nothing_known), [(TierKind::Dram, Origin::Kernel, &[0, 1][..])]);
+    }
+
+    #[test]
+    fn free_counts_the_clean_page_cache_and_needs_all_nodes() {
+        let meminfo = ("system/node/node1/meminfo", "Node 1 MemTotal: 8192 kB\nNode 1 MemFree: 1024 kB\n");
+        let p = machine(&[FAR, meminfo]);
+        assert_eq!(p.tier("dram").unwrap().free, Some(Figure::new(Bytes::kib(4096 + 512 + 768 - 256), Origin::Kernel)));
+        assert_eq!(p.tier("cxl").unwrap().free, Some(Figure::new(Bytes::kib(1024), Origin::Kernel)));
+        assert_eq!(machine(&[NEAR]).tier("dram").unwrap().free, None, "one of its nodes is not known");
+    }
 
     #[test]
     fn lists_survive_the_round_trip() {

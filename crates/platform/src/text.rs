@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use model::{Figure, Platform, Space, Tier};
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::ops::Range;
 
 /// The whole platform: name, tiers, spaces. `width` is the number of columns of the terminal.
 pub fn platform(p: &Platform, width: u16) -> String {
@@ -32,7 +33,7 @@ fn tiers(p: &Platform, width: u16) -> String {
     if loaded {
         header.push("loaded\nlatency");
     }
-    header.extend(["read", "write", "near\nCPUs"]);
+    header.extend(["read\nGB/s", "write\nGB/s", "near\nCPUs"]);
     let mut table = plain(width);
     table.set_header(header);
     for tier in &p.tiers {
@@ -41,15 +42,17 @@ fn tiers(p: &Platform, width: u16) -> String {
         if loaded {
             row.push(figure(tier.loaded_latency));
         }
-        let near = if tier.near_cpus.is_empty() { "-".into() } else { tier.near_cpus.replace(',', ", ") };
-        row.extend([figure(tier.read_bandwidth), figure(tier.write_bandwidth), near]);
+        let near = match tier.near_cpus.replace(',', ", ") {
+            near if !near.is_empty() => near,
+            _ if tier.nodes.is_empty() => "-".into(),
+            _ => "all".into(),
+        };
+        row.extend([tier.read_bandwidth, tier.write_bandwidth].map(|b| figure(b).replace(" GB/s", "")));
+        row.push(near);
         table.add_row(row);
     }
     let columns = table.column_count();
-    for column in table.column_iter_mut().take(columns - 1).skip(3) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    finish(&table)
+    finish(table, width, 3..columns - 1)
 }
 
 fn place(tier: &Tier) -> String {
@@ -88,7 +91,16 @@ fn spaces(p: &Platform) -> String {
 /// What was measured: latencies and bandwidth by number of threads, for every pair of nodes.
 pub fn measured(m: &Measured, width: u16) -> String {
     let mut table = plain(width);
-    table.set_header(["CPUs of", "memory of", "idle", "loaded", "threads", "read", "write", "1R1W"]);
+    table.set_header([
+        "CPUs of",
+        "memory of",
+        "idle\nlatency",
+        "loaded\nlatency",
+        "threads",
+        "read\nGB/s",
+        "write\nGB/s",
+        "1R1W\nGB/s",
+    ]);
     for pair in &m.pairs {
         let ns = |v: f64| format!("{v:.0} ns");
         let loaded = pair.loaded_latency_ns.zip(pair.loaded_bandwidth);
@@ -96,17 +108,18 @@ pub fn measured(m: &Measured, width: u16) -> String {
         let mut first =
             [format!("node {}", pair.cpu_node), format!("node {}", pair.memory_node), ns(pair.latency_ns), loaded];
         for p in &pair.bandwidth {
-            let points = [p.threads.to_string(), p.read.to_string(), p.write.to_string(), p.read_write.to_string()];
-            table.add_row(first.into_iter().chain(points));
+            let [read, write, both] = [p.read, p.write, p.read_write].map(|b| b.to_string().replace(" GB/s", ""));
+            table.add_row(first.into_iter().chain([p.threads.to_string(), read, write, both]));
             first = Default::default();
         }
     }
-    for column in table.column_iter_mut().skip(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    finish(table, width, 4..8) + "\n"
+}
+
+/// What makes measured figures worse than they should be, a line each.
+pub fn notes(m: &Measured, width: u16) -> String {
     let notes: BTreeSet<&String> = m.pairs.iter().flat_map(|p| &p.notes).collect();
-    let notes: String = notes.iter().map(|n| wrap(&format!("note: {n}"), width) + "\n").collect();
-    format!("{}\n{notes}", finish(&table))
+    notes.iter().map(|n| wrap(&format!("note: {n}"), width) + "\n").collect()
 }
 
 /// An empty table without lines, that fits the terminal.
@@ -116,8 +129,15 @@ fn plain(width: u16) -> Table {
     table
 }
 
-/// Prints a table without blanks at line ends.
-fn finish(table: &Table) -> String {
+/// Prints a table: numbers to the right, narrow gaps on narrow terminals, no blanks at line ends.
+fn finish(mut table: Table, width: u16, numbers: Range<usize>) -> String {
+    let gap = if width < 100 { 1 } else { 2 };
+    for (i, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, gap));
+        if numbers.contains(&i) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
     table.lines().map(|l| l.trim_end().to_string()).collect::<Vec<_>>().join("\n")
 }
 

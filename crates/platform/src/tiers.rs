@@ -72,13 +72,12 @@ fn kind_of(node: &Node, nodes: &[&Node], facts: &Facts) -> Figure<TierKind> {
     }
     let guess = |kind| Figure::new(kind, Origin::Predicted);
     let special = node.subtype.as_deref() == Some("SPM");
-    if node.has_cpus == Some(true) && !special {
-        return Figure::new(TierKind::Dram, Origin::Kernel);
+    if owns_cpus(node, nodes) && !special {
+        return Figure::new(TierKind::Dram, if node.has_cpus.is_some() { Origin::Kernel } else { Origin::Hwloc });
     }
-    // What ordinary memory is on this machine: the first other node that is not special itself.
-    let ordinary = nodes.iter().find(|n| {
-        n.number != node.number && n.has_cpus != Some(false) && matches!(n.subtype.as_deref(), None | Some("DRAM"))
-    });
+    // What ordinary memory is on this machine: the first node with CPUs that is not special itself.
+    let plain = |n: &&&Node| owns_cpus(n, nodes) && matches!(n.subtype.as_deref(), None | Some("DRAM"));
+    let ordinary = nodes.iter().find(plain);
     let Some(dram) = ordinary else { return guess(if special { TierKind::Hbm } else { TierKind::Dram }) };
     if let (Some(own), Some(dram)) = (node.read_bandwidth, dram.read_bandwidth) {
         let ratio = own.value.0 / dram.value.0;
@@ -106,6 +105,13 @@ fn kind_of(node: &Node, nodes: &[&Node], facts: &Facts) -> Figure<TierKind> {
         (false, true) if node.read_bandwidth.is_none() => TierKind::Cxl,
         _ => TierKind::Dram,
     })
+}
+
+/// Whether CPUs belong to the node itself. A captured topology does not say; there the lowest of the nodes that share
+/// their near CPUs counts as the owner, as on Linux.
+fn owns_cpus(node: &Node, nodes: &[&Node]) -> bool {
+    let shared_with_lower = || nodes.iter().any(|n| n.number < node.number && n.near_cpus == node.near_cpus);
+    node.has_cpus.unwrap_or_else(|| !shared_with_lower())
 }
 
 /// Whether two nodes of one kind belong to one tier.

@@ -156,16 +156,16 @@ mod tests {
 
     #[test]
     fn writes_cover_the_block_and_reads_leave_it() {
-        let mut block = vec![Block([7; BLOCK])];
-        let p = block[0].0.as_mut_ptr();
+        let mut block = Box::new(Block([7; BLOCK]));
+        let p = block.0.as_mut_ptr();
         // SAFETY: one aligned block of our own.
         unsafe { Mode::Read.run(p) };
-        assert!(block[0].0.iter().all(|&b| b == 7));
+        assert!(block.0.iter().all(|&b| b == 7));
         for mode in [Mode::Write, Mode::ReadWrite] {
-            block[0].0.fill(7);
+            block.0.fill(7);
             // SAFETY: as above.
-            unsafe { mode.run(block[0].0.as_mut_ptr()) };
-            assert!(block[0].0.chunks_exact(8).all(|word| word != [7; 8]), "{mode:?}");
+            unsafe { mode.run(block.0.as_mut_ptr()) };
+            assert!(block.0.chunks_exact(8).all(|word| word != [7; 8]), "{mode:?}");
         }
     }
 
