@@ -213,20 +213,22 @@ fn flags(arena: u32, align: usize, zero: bool) -> i32 {
 
 /// An object of a tier, page aligned; null if the tier has no room.
 pub fn allocate(tier: usize, number: u32, size: usize, align: usize, zero: bool) -> *mut u8 {
-    match arena(tier, number) {
-        // SAFETY: size is at least 1, flags are well-formed.
-        Some(arena) => unsafe { je::mallocx(size.max(1), flags(arena, align, zero)).cast() },
-        None => core::ptr::null_mut(),
+    let Some(arena) = arena(tier, number) else { return core::ptr::null_mut() };
+    // SAFETY: size is at least 1, flags are well-formed.
+    let at = unsafe { je::mallocx(size.max(1), flags(arena, align, zero)) };
+    if !at.is_null() && !range::contains(at as usize) {
+        // After the thread's own storage was taken down, jemalloc serves it from its own arena whatever we ask for.
+        release(at as usize);
+        return core::ptr::null_mut();
     }
+    at.cast()
 }
 
-/// Changes an object's size within its tier, moving it if need be; null (and the object as it was) if there is no room.
-pub fn resize(addr: usize, number: u32, size: usize) -> *mut u8 {
-    match arena(range::tier_of(addr), number) {
-        // SAFETY: addr is a live managed object.
-        Some(arena) => unsafe { je::rallocx(addr as *mut c_void, size.max(1), flags(arena, PAGE, false)).cast() },
-        None => core::ptr::null_mut(),
-    }
+/// Changes an object's size where it lies. `false`, and the object as it was, if it cannot grow there.
+pub fn resize_in_place(addr: usize, size: usize) -> bool {
+    let flags = PAGE.trailing_zeros() as i32 | je::MALLOCX_TCACHE_NONE;
+    // SAFETY: addr is a live managed object.
+    unsafe { je::xallocx(addr as *mut c_void, size.max(1), 0, flags) >= size }
 }
 
 /// Ends an object.

@@ -144,8 +144,8 @@ fn leave(addr: usize) -> Option<Object> {
     Some(object)
 }
 
-/// Changes a managed object's size. The new object belongs to the site of this call. Null: there is no memory, and the
-/// object is as it was.
+/// Changes a managed object's size. The new object belongs to the site of this call. Null: there is no room in any
+/// tier (or the runtime is already at work in this thread), and the object is as it was.
 #[inline(never)]
 pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
     let Some(old) = objects::get(addr) else { return core::ptr::null_mut() };
@@ -156,13 +156,22 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
         let (index, site) = site_here(busy.0)?;
         Some((busy, index, site))
     });
-    let Some((busy, index, site)) = here else {
-        // Called from within the runtime, or nothing is known of this process: only the size changes.
-        return resize(addr, old, old.site, None, size);
-    };
+    let Some((busy, index, site)) = here else { return core::ptr::null_mut() };
     let planned = usize::from(site.tier.load(Relaxed).saturating_sub(1));
-    if planned == range::tier_of(addr) && (size <= old.bytes || plan::has_room(planned, size - old.bytes)) {
-        return resize(addr, old, index, Some((busy.0, site)), size);
+    let tier = range::tier_of(addr);
+    if planned == tier
+        && (size <= old.bytes || plan::has_room(tier, size - old.bytes))
+        && heap::resize_in_place(addr, size)
+    {
+        if let Some(site) = sites::at(old.site) {
+            site.died(addr, old.bytes);
+        }
+        sampler::object_died(addr, old.bytes);
+        plan::count_out(tier, old.bytes);
+        plan::count_in(tier, size);
+        process::publish(busy.0, process::time(), Event::Free { addr: addr as u64 });
+        enter(busy.0, addr, index, site, size, tier, true);
+        return addr as *mut u8;
     }
     let new = place(busy.0, index, site, size, heap::PAGE, false);
     drop(busy);
@@ -170,33 +179,6 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
         // SAFETY: two live objects, at least so long.
         unsafe { core::ptr::copy_nonoverlapping(addr as *const u8, new, old.bytes.min(size)) };
         free(addr);
-    }
-    new
-}
-
-fn resize(addr: usize, old: Object, index: usize, here: Option<(&Thread, &Site)>, size: usize) -> *mut u8 {
-    // The old object leaves the books first: its memory may be another thread's object as soon as jemalloc moves it.
-    let tier = range::tier_of(addr);
-    objects::take(addr);
-    sampler::object_died(addr, old.bytes);
-    if let Some(site) = sites::at(old.site) {
-        site.died(addr, old.bytes);
-    }
-    plan::count_out(tier, old.bytes);
-    if let Some((thread, _)) = here {
-        process::publish(thread, process::time(), Event::Free { addr: addr as u64 });
-    }
-    let thread = tls::thread();
-    let new = heap::resize(addr, number(thread), size);
-    let (at, index, bytes) = if new.is_null() { (addr, old.site, old.bytes) } else { (new as usize, index, size) };
-    plan::count_in(tier, bytes);
-    match (here, sites::at(index)) {
-        (Some((thread, _)), Some(site)) => enter(thread, at, index, site, bytes, tier, true),
-        (None, Some(site)) => {
-            objects::enter(at, Object { site: index, bytes });
-            site.born(at, bytes);
-        }
-        _ => {}
     }
     new
 }

@@ -277,7 +277,7 @@ fn take_ring(file: *mut u8, thread: &Thread) -> Option<usize> {
 }
 
 /// A ring's control words, its blocks allocated; `None` if the session's file system is full.
-fn ring_control<'a>(ring: &'a Ring, index: usize) -> Option<&'a wire::process::RingControl> {
+fn ring_control(ring: &Ring, index: usize) -> Option<&wire::process::RingControl> {
     static READY: [AtomicU32; MAX_RINGS] = [const { AtomicU32::new(0) }; MAX_RINGS];
     let ready = READY.get(index)?;
     if ready.load(Acquire) != generation() {

@@ -213,8 +213,8 @@ impl Ring {
                 return Err(ready);
             }
         };
-        for i in 0..slots * SLOT_WORDS {
-            out[i] = self.word(tail + (i / SLOT_WORDS) as u64, i % SLOT_WORDS).load(Relaxed);
+        for (i, word) in out.iter_mut().enumerate().take(slots * SLOT_WORDS) {
+            *word = self.word(tail + (i / SLOT_WORDS) as u64, i % SLOT_WORDS).load(Relaxed);
         }
         control.tail.store(tail + slots as u64, Release);
         Ok(slots * SLOT_WORDS)

@@ -70,7 +70,9 @@ pub fn install() -> bool {
         };
         // SAFETY: libc's own query, then the kernel's call with its own layout.
         unsafe {
-            real_sigaction(signal, core::ptr::null(), &mut before);
+            if real_sigaction(signal, core::ptr::null(), &mut before) != 0 {
+                return false;
+            }
             program(signal, |slot| *slot = (before.sa_sigaction != libc::SIG_DFL).then_some(before));
             let action = &raw const action as usize;
             sys::call(libc::SYS_rt_sigaction, [signal as usize, action, 0, 8, 0, 0]) == 0
@@ -93,7 +95,7 @@ pub fn ours() -> bool {
     })
 }
 
-unsafe extern "C" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+unsafe extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     const SEGV_ACCERR: c_int = 2;
     const RETRIES: u32 = 16;
     // SAFETY: the kernel's arguments of an SA_SIGINFO handler.
@@ -126,7 +128,7 @@ unsafe extern "C" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, context:
     unsafe { pass_on(signal, info, context, code > 0) }
 }
 
-unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+unsafe extern "C-unwind" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let thread = tls::thread();
     // SAFETY: the kernel's arguments.
     unsafe {
@@ -140,7 +142,7 @@ unsafe extern "C" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context:
     }
 }
 
-unsafe extern "C" fn on_sys(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+unsafe extern "C-unwind" fn on_sys(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     const SYS_USER_DISPATCH: c_int = 2;
     // SAFETY: the kernel's arguments. si_syscall lies after si_call_addr, which is where si_addr lies.
     unsafe {
@@ -296,30 +298,63 @@ pub unsafe extern "C" fn signal(number: c_int, handler: usize) -> usize {
     }
 }
 
-/// As the C library's, but the sampler's signals are never blocked.
+/// Changes the mask by `real`, but never blocks the sampler's signals; what the program believes of those is kept beside
+/// the mask.
+unsafe fn change_mask(
+    real: unsafe fn(c_int, *const libc::sigset_t, *mut libc::sigset_t) -> c_int,
+    how: c_int,
+    new: *const libc::sigset_t,
+    old: *mut libc::sigset_t,
+) -> c_int {
+    // SAFETY: the caller's pointers; `old` may be `new`, which is therefore read first.
+    unsafe {
+        if !enabled() {
+            return real(how, new, old);
+        }
+        let wanted = new.as_ref().copied();
+        let open = wanted.as_ref().map(|n| if how == libc::SIG_UNBLOCK { *n } else { without_ours(n) });
+        let failed = real(how, open.as_ref().map_or(core::ptr::null(), |s| s), old);
+        if failed != 0 {
+            return failed;
+        }
+        let blocked = &tls::thread().step.blocked;
+        let before = blocked.get();
+        if let Some(wanted) = wanted {
+            let bits =
+                OURS.iter().fold(0u64, |bits, &s| bits | u64::from(libc::sigismember(&wanted, s) == 1) << (s - 1));
+            blocked.set(match how {
+                libc::SIG_BLOCK => before | bits,
+                libc::SIG_UNBLOCK => before & !bits,
+                _ => bits,
+            });
+        }
+        if let Some(old) = old.as_mut() {
+            for signal in OURS.iter().filter(|&&s| before & 1 << (s - 1) != 0) {
+                libc::sigaddset(old, *signal);
+            }
+        }
+        0
+    }
+}
+
+/// As the C library's, but the sampler's signals are never really blocked.
 ///
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int {
     // SAFETY: the caller's pointers.
-    unsafe {
-        let open = new.as_ref().filter(|_| enabled() && how != libc::SIG_UNBLOCK).map(without_ours);
-        real_pthread_sigmask(how, open.as_ref().map_or(new, |s| s), old)
-    }
+    unsafe { change_mask(real_pthread_sigmask, how, new, old) }
 }
 
-/// As the C library's, but the sampler's signals are never blocked.
+/// As the C library's, but the sampler's signals are never really blocked.
 ///
 /// # Safety
 /// As for the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigprocmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int {
     // SAFETY: the caller's pointers.
-    unsafe {
-        let open = new.as_ref().filter(|_| enabled() && how != libc::SIG_UNBLOCK).map(without_ours);
-        real_sigprocmask(how, open.as_ref().map_or(new, |s| s), old)
-    }
+    unsafe { change_mask(real_sigprocmask, how, new, old) }
 }
 
 #[repr(C)]

@@ -11,6 +11,8 @@ pub struct Step {
     pub strange: Cell<usize>,
     /// See `strange`.
     pub times: Cell<u32>,
+    /// Those of the sampler's signals that the program believes blocked, as a kernel mask.
+    pub blocked: Cell<u64>,
     /// 1 + the thread's slot in the guard's table; 0 none.
     pub slot: Cell<u32>,
 }

@@ -166,17 +166,16 @@ impl Unwinder {
         };
         loop {
             let rule = known.rule;
-            let next = if rule.is_plain() {
-                plain_step(rule, sp, fp, bounds.high)
+            let frame = if rule.is_plain() {
+                let Some(frame) = plain_step(rule, sp, fp, bounds.high) else { return out.finish(true) };
+                frame
             } else if rule == Rule::END {
                 return out.finish(false);
             } else if rule == Rule::COMPLEX {
                 return exact::walk(self, start, sp, stack, out);
             } else {
-                self.rare_step(known, sp, fp, &bounds)
-            };
-            let Some(frame) = next else {
-                return out.finish(true);
+                let Some(frame) = self.rare_step(known, sp, fp, &bounds) else { return out.finish(true) };
+                frame
             };
             (sp, fp) = (frame.sp, frame.fp);
             if frame.pc == 0 {
