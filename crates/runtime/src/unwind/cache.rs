@@ -26,6 +26,8 @@ const BUSY: u64 = 1;
 
 /// User addresses have 47 bits, so keys have room for the generation and for how the address came about.
 const ADDRESS_BITS: u32 = 47;
+/// Addresses of code are below this; those given to this table must be.
+pub(super) const ADDRESS_END: usize = 1 << ADDRESS_BITS;
 const GENERATIONS: u64 = 1 << 15;
 const EXACT: u64 = 1 << 63;
 
@@ -156,7 +158,7 @@ impl RuleCache {
     /// Keep `known` for `pc`; quietly not, if the table is full there or the generation moved on since `epoch`.
     #[cold]
     pub fn put(&self, epoch: Epoch, pc: usize, known: Known) {
-        if pc >> ADDRESS_BITS != 0 {
+        if pc >= ADDRESS_END {
             return;
         }
         let key = epoch.0 | pc as u64;

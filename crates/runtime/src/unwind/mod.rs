@@ -155,7 +155,7 @@ impl Unwinder {
     #[inline(always)]
     fn walk(&self, start: &Start, stack: &mut ThreadStack, each: impl FnMut(usize)) -> Walk {
         let mut out = Collector::new(&self.own, each);
-        let epoch = self.rules.epoch();
+        let mut epoch = self.rules.epoch();
         let Some(bounds) = stack.bounds(start.rsp) else {
             return out.finish(true);
         };
@@ -178,8 +178,9 @@ impl Unwinder {
                 frame
             };
             (sp, fp) = (frame.sp, frame.fp);
-            if frame.pc == 0 {
-                return out.finish(false);
+            // No address ends the stack; one that no program can have ends what is known of it.
+            if frame.pc.wrapping_sub(1) >= cache::ADDRESS_END - 1 {
+                return out.finish(frame.pc != 0);
             }
             let found = match place {
                 Some(child) => self.rules.parent(child, epoch, frame.pc),
@@ -190,6 +191,8 @@ impl Unwinder {
                 Some((place, known)) => (Some(place), known, out.frame(frame.pc, known.token)),
                 None => {
                     let learned = self.learn(epoch, frame.pc, false);
+                    // Learning may have found that older rules are void.
+                    epoch = self.rules.epoch();
                     let taken = if learned.no_module {
                         out.generated_frame(frame.pc)
                     } else {
@@ -212,7 +215,7 @@ impl Unwinder {
             return self.guess(known.token == NO_MODULE_TOKEN, sp, fp, bounds);
         }
         let rule = known.rule;
-        let base = if rule.from_fp() { fp } else { sp };
+        let base = if rule.cfa_from_fp() { fp } else { sp };
         let mut cfa = base.wrapping_add(rule.cfa_distance());
         if rule.deref() {
             cfa = read(cfa, sp, bounds.high)?;
@@ -240,8 +243,9 @@ impl Unwinder {
         }
         let parent = read(fp, sp, bounds.high)?;
         let pc = read(fp.wrapping_add(8), sp, bounds.high)?;
-        let plausible =
-            pc == 0 || self.modules.is_code(pc) || (generated && parent > fp && (4096..1 << 47).contains(&pc));
+        let plausible = pc == 0
+            || self.modules.is_code(pc)
+            || (generated && parent > fp && (4096..cache::ADDRESS_END).contains(&pc));
         plausible.then_some(Frame { pc, sp: fp + 16, fp: parent })
     }
 
@@ -294,7 +298,7 @@ fn read(at: usize, low: usize, high: usize) -> Option<usize> {
 #[inline(always)]
 fn plain_step(rule: Rule, sp: usize, fp: usize, high: usize) -> Option<Frame> {
     let mut base = sp;
-    if rule.from_fp() {
+    if rule.cfa_from_fp() {
         base = fp;
         // SAFETY: does nothing, but keeps this a branch: a conditional move would make each frame wait for the frame
         // pointer that the frame before loads, though few frames need it.

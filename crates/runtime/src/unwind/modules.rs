@@ -89,7 +89,7 @@ pub(super) struct Modules {
     rows: *mut Module,
     used: AtomicU32,
     /// `_dl_find_object`, null if the C library has none.
-    find_object: AtomicPtr<c_void>,
+    pub find_object: AtomicPtr<c_void>,
 }
 
 // SAFETY: rows are written by the one who took them from `EMPTY`, before others may look.

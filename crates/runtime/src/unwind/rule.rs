@@ -57,20 +57,15 @@ impl Rule {
         Some(Rule(flags | u64::from(words as u16) << 16 | u64::from(cfa as u32) << 32))
     }
 
-    /// None of the three constants above.
-    #[inline(always)]
-    pub const fn is_step(self) -> bool {
-        self.0 & SPECIAL == 0
-    }
-
-    /// The two commonest shapes, for which the hot loop has a shortcut: no [`DEREF`], no [`SAVED_AT_FP`], not special.
+    /// The commonest shapes, for which the hot loop has a shortcut: no [`DEREF`], no [`SAVED_AT_FP`], none of the three
+    /// constants above.
     #[inline(always)]
     pub const fn is_plain(self) -> bool {
         self.0 & (SPECIAL | DEREF | SAVED_AT_FP) == 0
     }
 
     #[inline(always)]
-    pub const fn from_fp(self) -> bool {
+    pub const fn cfa_from_fp(self) -> bool {
         self.0 & BASE_FP != 0
     }
 
@@ -109,16 +104,16 @@ mod tests {
     #[test]
     fn packs_what_it_can_and_refuses_the_rest() {
         let r = Rule::pack(false, false, 0x1238, SavedFp::AtCfa(-16)).unwrap();
-        assert!(r.is_step() && r.is_plain() && r.saved_at_cfa() && !r.from_fp());
+        assert!(r.is_plain() && r.saved_at_cfa() && !r.cfa_from_fp());
         assert_eq!((r.cfa_distance(), r.fp_distance()), (0x1238, (-16isize) as usize));
         let r = Rule::pack(true, true, -8, SavedFp::AtFp(0)).unwrap();
-        assert!(r.is_step() && !r.is_plain() && r.from_fp() && r.deref() && r.saved_at_fp());
+        assert!(!r.is_plain() && r.cfa_from_fp() && r.deref() && r.saved_at_fp());
         assert_eq!((r.cfa_distance(), r.fp_distance()), ((-8isize) as usize, 0));
         assert_eq!(Rule::pack(false, false, 1 << 40, SavedFp::Untouched), None);
         assert_eq!(Rule::pack(false, false, 16, SavedFp::AtCfa(-12)), None);
         assert_eq!(Rule::pack(false, false, 16, SavedFp::AtCfa(-(1 << 30))), None);
         for special in [Rule::END, Rule::COMPLEX, Rule::GUESS] {
-            assert!(!special.is_step() && !special.is_plain());
+            assert!(!special.is_plain());
         }
     }
 }

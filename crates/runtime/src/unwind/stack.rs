@@ -164,9 +164,7 @@ fn scan(fd: i64, address: usize) -> Option<Mapping> {
     loop {
         // SAFETY: reads into our buffer.
         let n = unsafe { libc::syscall(libc::SYS_read, fd, buffer.as_mut_ptr().cast::<c_void>(), buffer.len()) };
-        let Some(bytes) = usize::try_from(n).ok().filter(|&n| n > 0).and_then(|n| buffer.get(..n)) else {
-            return None;
-        };
+        let bytes = usize::try_from(n).ok().filter(|&n| n > 0).and_then(|n| buffer.get(..n))?;
         for &byte in bytes {
             if let Some(mapping) = parser.push(byte) {
                 return Some(mapping);
@@ -266,6 +264,31 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    /// Run with `--ignored --nocapture`: what a thread's first walk, or a switch to an unknown stack, costs.
+    #[test]
+    #[ignore = "prints a measurement"]
+    fn cost_of_finding_a_stack() {
+        let here = 0u8;
+        let sp = &raw const here as usize;
+        let best = |f: &dyn Fn()| {
+            (0..1000)
+                .map(|_| {
+                    let t = std::time::Instant::now();
+                    f();
+                    t.elapsed()
+                })
+                .min()
+                .unwrap()
+        };
+        use std::os::fd::AsRawFd;
+        let all = best(&|| assert!(look_up(sp).is_some()));
+        let text = best(&|| {
+            let file = std::fs::File::open("/proc/self/maps").unwrap();
+            assert!(scan(i64::from(file.as_raw_fd()), sp).is_some());
+        });
+        println!("{all:?}; {text:?} on kernels without PROCMAP_QUERY");
     }
 
     #[test]
