@@ -21,6 +21,42 @@ pub fn count(x: f64) -> String {
     format!("{x:.1e}")
 }
 
+/// A round number without the zeros that [`count`] gives it: `5M`.
+pub fn round_count(x: f64) -> String {
+    let text = count(x);
+    match text.split_once('.') {
+        Some((whole, rest)) => {
+            let digits = rest.trim_end_matches(char::is_alphabetic);
+            let unit = &rest[digits.len()..];
+            match digits.trim_end_matches('0') {
+                "" => format!("{whole}{unit}"),
+                kept => format!("{whole}.{kept}{unit}"),
+            }
+        }
+        None => text,
+    }
+}
+
+/// A label for where room is scarce: functions without arguments and outer namespaces.
+/// `LAMMPS_NS::NeighList::grow(int, int) (neigh_list.cpp:174)` becomes `NeighList::grow (neigh_list.cpp:174)`.
+pub fn brief(label: &str) -> String {
+    let one = |part: &str| {
+        let (part, offset) = part.rfind(", at ").map_or((part, ""), |at| part.split_at(at));
+        let (name, place) = match part.rfind(" (") {
+            Some(at) if part.ends_with(')') => part.split_at(at),
+            _ => (part, ""),
+        };
+        // Templates and operators do not shorten by rule; they stay as they are.
+        if name.contains('<') || name.contains("operator") {
+            return format!("{part}{offset}");
+        }
+        let name = name.split('(').next().unwrap_or(name);
+        let segments: Vec<&str> = name.split("::").collect();
+        format!("{}{place}{offset}", segments[segments.len().saturating_sub(2)..].join("::"))
+    };
+    label.split(", from ").map(one).collect::<Vec<_>>().join(", from ")
+}
+
 /// A share as a percentage: `41.2%`, `<0.1%`.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
@@ -143,7 +179,23 @@ mod tests {
         assert_eq!(said, ["0", "0", "7", "999", "1.00k", "1.23k", "45.6k", "999k", "1.00M", "1.20G", "3.0e15"]);
         let said: Vec<String> = [0.0, 0.0004, 0.0312, 0.9996, 1.0].into_iter().map(percent).collect();
         assert_eq!(said, ["0%", "<0.1%", "3.1%", "100%", "100%"]);
+        let said: Vec<String> = [0.0, 5e6, 2.5e6, 1e7, 250.0].into_iter().map(round_count).collect();
+        assert_eq!(said, ["0", "5M", "2.5M", "10M", "250"]);
         assert_eq!(pattern(Pattern::Stream { stride: -8 }), "stream -8 B");
         assert_eq!((plural(1, "process"), plural(2, "process")), ("1 process".into(), "2 processes".into()));
+    }
+
+    #[test]
+    fn brief_labels_keep_what_tells_sites_apart() {
+        for (label, brief_label) in [
+            ("LAMMPS_NS::NeighList::grow(int, int) (neigh_list.cpp:174)", "NeighList::grow (neigh_list.cpp:174)"),
+            ("grow (a.c:1), from ns::b::setup(int) (b.c:2)", "grow (a.c:1), from b::setup (b.c:2)"),
+            ("a::b::c(int)", "b::c"),
+            ("n::a::f(int) (a.c:1), at lib.so+0x12", "a::f (a.c:1), at lib.so+0x12"),
+            ("MyPage<int>::allocate() (my_page.cpp:1)", "MyPage<int>::allocate() (my_page.cpp:1)"),
+            ("app+0x12", "app+0x12"),
+        ] {
+            assert_eq!(brief(label), brief_label);
+        }
     }
 }

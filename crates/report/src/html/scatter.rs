@@ -13,26 +13,27 @@ use model::{Bytes, Observed, Pattern, SiteUse};
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 500.0;
 /// The plot, in pixels: left, right, top, bottom.
-const PLOT: (f64, f64, f64, f64) = (70.0, 940.0, 16.0, 410.0);
+const PLOT: (f64, f64, f64, f64) = (70.0, 924.0, 16.0, 410.0);
 /// Where sites without a seen miss are drawn, below the axis of the others.
 const UNSEEN: f64 = 434.0;
 /// How many of the hottest sites are named in the picture.
 const NAMED: usize = 6;
 
+/// A place that a text or mark covers: left, right, top, bottom.
+type Box = (f64, f64, f64, f64);
+
 /// The figure with its caption.
 pub fn figure(observed: &Observed, labels: &Labels) -> String {
     let sites = hottest_first(observed);
+    if observed.total_misses() == 0.0 {
+        let why =
+            format!("No access sample fell on a site (sampler: {}), so nothing is known about heat.", observed.sampler);
+        return format!("<section>\n<h2>Size against heat</h2>\n<p>{}</p>\n</section>\n", text(&why));
+    }
     let (x, sizes) = size_scale(&sites);
     let (y, heats) = heat_scale(&sites);
     let mut body = String::new();
 
-    body += &format!(
-        "<clipPath id=\"plot\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n",
-        PLOT.0,
-        PLOT.2,
-        PLOT.1 - PLOT.0,
-        PLOT.3 - PLOT.2
-    );
     for size in sizes {
         let at = x.at(size.0 as f64);
         body += &format!(
@@ -68,14 +69,18 @@ pub fn figure(observed: &Observed, labels: &Labels) -> String {
         "<text class=\"name\" transform=\"translate(14 {}) rotate(-90)\" text-anchor=\"middle\">~cache misses (loads and stores)</text>\n",
         (PLOT.2 + PLOT.3) / 2.0
     );
-    body += &density_lines(x, y);
+    let marks = sites.iter().take(200).map(|s| position(s, x, y));
+    let mut taken: Vec<Box> = marks.map(|(px, py)| (px - 6.0, px + 6.0, py - 6.0, py + 6.0)).collect();
+    let names = names(&sites, x, y, labels, &mut taken);
+    body += &density_lines(x, y, &taken);
 
-    // The hottest last, on top of the others.
+    // The hottest last, on top of the others; thousands of marks are smaller.
+    let r = if sites.len() > 400 { 3.2 } else { 5.5 };
     let total = observed.total_misses();
     for site in sites.iter().rev() {
-        body += &mark(site, position(site, x, y), &labels[&site.site.id], total);
+        body += &mark(site, position(site, x, y), r, &labels[&site.site.id], total);
     }
-    body += &names(&sites, x, y, labels);
+    body += &names;
 
     format!(
         "<section>\n<h2>Size against heat</h2>\n<p>Each mark is an allocation site. Up and left is worth the most: many misses on few bytes. Dashed lines join sites of equal density.</p>\n{}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Misses of each site over its peak size\">\n{body}</svg>\n</section>\n",
@@ -99,27 +104,25 @@ fn size_scale(sites: &[&SiteUse]) -> (Scale, Vec<Bytes>) {
     (Scale::log((2f64.powi(low as i32), 2f64.powi(high as i32)), (PLOT.0, PLOT.1)), ticks)
 }
 
-/// Misses along the y axis, in powers of ten.
+/// Misses along the y axis, with ticks at powers of ten and some room above the hottest.
 fn heat_scale(sites: &[&SiteUse]) -> (Scale, Vec<f64>) {
     let heats = || sites.iter().map(|s| s.misses()).filter(|m| *m > 0.0);
     let low = heats().fold(f64::INFINITY, f64::min).log10().floor();
-    let high = heats().fold(0.0, f64::max).log10().ceil();
-    let (low, high) = if low.is_finite() && high.is_finite() { (low, high.max(low + 1.0)) } else { (0.0, 1.0) };
-    let ticks = (low as i32..=high as i32).map(|p| 10f64.powi(p)).collect();
-    (Scale::log((10f64.powf(low), 10f64.powf(high)), (PLOT.3 - 6.0, PLOT.2 + 6.0)), ticks)
+    let high = (heats().fold(0.0, f64::max).log10() + 0.3).max(low + 1.0);
+    let ticks = (low as i32..=high.floor() as i32).map(|p| 10f64.powi(p)).collect();
+    (Scale::log((10f64.powf(low), 10f64.powf(high)), (PLOT.3, PLOT.2)), ticks)
 }
 
-/// `10⁶`, as SVG.
+/// `0.01`, `1`, `10⁶`, as SVG.
 fn power_of_ten(x: f64) -> String {
     match x.log10().round() as i32 {
-        0 => "1".to_string(),
-        1 => "10".to_string(),
-        p => format!("10<tspan dy=\"-5\" font-size=\"9\">{p}</tspan>"),
+        p @ -3..=1 => 10f64.powi(p).to_string(),
+        p => format!("10<tspan dy=\"-5\" font-size=\"9\">{p}</tspan><tspan dy=\"5\">&#8203;</tspan>"),
     }
 }
 
 /// Lines of equal misses per byte, a factor of ten apart, named at their upper end.
-fn density_lines(x: Scale, y: Scale) -> String {
+fn density_lines(x: Scale, y: Scale, taken: &[Box]) -> String {
     let mut lines = String::new();
     for power in -9..=6 {
         let density = 10f64.powi(power);
@@ -135,12 +138,13 @@ fn density_lines(x: Scale, y: Scale) -> String {
         }
         let (p, q) = (along(start), along(end));
         lines += &format!("<path class=\"density\" d=\"M{:.1} {:.1}L{:.1} {:.1}\"/>", p.0, p.1, q.0, q.1);
-        // No room for a name on a short corner piece.
-        if q.0 - p.0 > 60.0 && q.1 < PLOT.3 - 40.0 {
-            let (nx, ny) = if q.1 <= PLOT.2 + 1.0 { (q.0 - 6.0, q.1 + 12.0) } else { (q.0 - 6.0, q.1 - 4.0) };
+        // No room for a name on a short corner piece, nor on top of a site's.
+        let (nx, ny) = if q.1 <= PLOT.2 + 1.0 { (q.0 - 6.0, q.1 + 12.0) } else { (q.0 - 6.0, q.1 - 4.0) };
+        let spot = (nx - 62.0, nx, ny - 10.0, ny + 3.0);
+        if q.0 - p.0 > 60.0 && q.1 < PLOT.3 - 40.0 && is_free(spot, taken) {
             lines += &format!(
                 "<text class=\"density\" x=\"{nx:.1}\" y=\"{ny:.1}\" text-anchor=\"end\">{}/byte</text>",
-                significant(density)
+                power_of_ten(density)
             );
         }
         lines.push('\n');
@@ -158,17 +162,27 @@ fn kind(pattern: Pattern) -> (&'static str, &'static str) {
     }
 }
 
-/// A mark whose shape says the pattern as well as its colour does.
-fn shape(class: &str, x: f64, y: f64) -> String {
+/// A mark of about `r` pixels' radius whose shape says the pattern as well as its colour does.
+fn shape(class: &str, x: f64, y: f64, r: f64) -> String {
     match class {
-        "stream" => format!("<rect x=\"{:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\"/>", x - 5.0, y - 5.0),
-        "random" => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5.5\"/>"),
-        "mixed" => format!("<path d=\"M{x:.1} {:.1}l6.5 6.5l-6.5 6.5l-6.5 -6.5z\"/>", y - 6.5),
-        _ => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>"),
+        "stream" => {
+            format!(
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{w:.1}\" height=\"{w:.1}\"/>",
+                x - r * 0.9,
+                y - r * 0.9,
+                w = r * 1.8
+            )
+        }
+        "random" => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r:.1}\"/>"),
+        "mixed" => {
+            let d = r * 1.2;
+            format!("<path d=\"M{x:.1} {:.1}l{d:.1} {d:.1}l-{d:.1} {d:.1}l-{d:.1} -{d:.1}z\"/>", y - d)
+        }
+        _ => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{:.1}\"/>", r * 0.65),
     }
 }
 
-fn mark(site: &SiteUse, (x, y): (f64, f64), label: &str, total: f64) -> String {
+fn mark(site: &SiteUse, (x, y): (f64, f64), r: f64, label: &str, total: f64) -> String {
     let (class, _) = kind(site.pattern);
     let tip = format!(
         "{label}\n{} of misses: {} by loads, {} by stores\n{} a byte, {}\npeak {}, {}",
@@ -185,22 +199,19 @@ fn mark(site: &SiteUse, (x, y): (f64, f64), label: &str, total: f64) -> String {
         "<a class=\"mark {class}\" href=\"#s{}\"><title>{}</title>{}</a>\n",
         site.site.id,
         tip.join("\n"),
-        shape(class, x, y)
+        shape(class, x, y, r)
     )
 }
 
+fn is_free(spot: Box, taken: &[Box]) -> bool {
+    taken.iter().all(|t| spot.1 < t.0 || spot.0 > t.1 || spot.3 < t.2 || spot.2 > t.3)
+}
+
 /// Names of the hottest sites, each where it covers no mark and no name already there; left out where there is none.
-fn names(sites: &[&SiteUse], x: Scale, y: Scale, labels: &Labels) -> String {
+fn names(sites: &[&SiteUse], x: Scale, y: Scale, labels: &Labels, taken: &mut Vec<Box>) -> String {
     let mut out = String::new();
-    // Boxes that are taken: left, right, top, bottom.
-    let mut taken: Vec<(f64, f64, f64, f64)> = sites
-        .iter()
-        .take(200)
-        .map(|s| position(s, x, y))
-        .map(|(px, py)| (px - 6.0, px + 6.0, py - 6.0, py + 6.0))
-        .collect();
     for site in sites.iter().filter(|s| s.misses() > 0.0).take(NAMED) {
-        let name = shortened(&labels[&site.site.id], 44);
+        let name = shortened(&words::brief(&labels[&site.site.id]), 48);
         let (px, py) = position(site, x, y);
         // About 6.1 pixels a character at this size.
         let width = name.chars().count() as f64 * 6.1;
@@ -216,8 +227,7 @@ fn names(sites: &[&SiteUse], x: Scale, y: Scale, labels: &Labels) -> String {
             let (left, right) = if anchor == "start" { (nx, nx + width) } else { (nx - width, nx) };
             let spot = (left, right, ny - 10.0, ny + 3.0);
             let inside = left > PLOT.0 && right < PLOT.1 + 10.0 && spot.2 > PLOT.2 - 8.0 && spot.3 < PLOT.3;
-            let clear = taken.iter().all(|t| spot.1 < t.0 || spot.0 > t.1 || spot.3 < t.2 || spot.2 > t.3);
-            (inside && clear).then_some((anchor, nx, ny, spot))
+            (inside && is_free(spot, taken)).then_some((anchor, nx, ny, spot))
         });
         if let Some((anchor, nx, ny, spot)) = free {
             taken.push(spot);
@@ -238,7 +248,7 @@ fn legend(sites: &[&SiteUse]) -> String {
         if let Some(first) = with().next() {
             out += &format!(
                 "<li><svg width=\"16\" height=\"16\" class=\"mark {class}\" aria-hidden=\"true\">{}</svg>{} ({})</li>",
-                shape(class, 8.0, 8.0),
+                shape(class, 8.0, 8.0, 5.5),
                 kind(first.pattern).1,
                 with().count()
             );

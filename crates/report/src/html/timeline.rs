@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 260.0;
 /// The plot, in pixels: left, right, top, bottom.
-const PLOT: (f64, f64, f64, f64) = (70.0, 940.0, 12.0, 216.0);
+const PLOT: (f64, f64, f64, f64) = (70.0, 924.0, 12.0, 216.0);
 /// How many sites have a colour of their own; the others are drawn as one.
 const COLOURS: usize = 7;
 
@@ -36,7 +36,7 @@ pub fn figures(observed: &Observed, labels: &Labels) -> String {
     });
     let most = misses.highest();
     let heat = if most > 0.0 {
-        let ticks = round_ticks(most, 4).into_iter().map(|v| (v, words::count(v))).collect();
+        let ticks = round_ticks(most, 4).into_iter().map(|v| (v, words::round_count(v))).collect();
         picture("Heat by site over time", "~misses per second", &misses, most, ticks, &time, labels, &shown)
     } else {
         "<h3>Heat by site over time</h3>\n<p>No access samples over time.</p>\n".to_string()
@@ -107,7 +107,7 @@ fn picture(
     shown: &[SiteId],
 ) -> String {
     let x = Scale::linear((0.0, time.end as f64), (PLOT.0, PLOT.1));
-    let y = Scale::linear((0.0, most.max(1e-9)), (PLOT.3, PLOT.2));
+    let y = Scale::linear((0.0, (most * 1.04).max(1e-9)), (PLOT.3, PLOT.2));
     let mut body = String::new();
     for (value, name) in ticks {
         let at = y.at(value);
@@ -173,7 +173,10 @@ fn outline(stack: &Stack, band: usize, x: Scale, y: Scale, time: &Time) -> Optio
 fn legend(shown: &[SiteId], others: usize, labels: &Labels) -> String {
     let mut out = String::from("<ul class=\"legend\">");
     for (n, id) in shown.iter().enumerate() {
-        out += &format!("<li><i class=\"c{n}\"></i><a href=\"#s{id}\">{}</a></li>", text(&shortened(&labels[id], 70)));
+        out += &format!(
+            "<li><i class=\"c{n}\"></i><a href=\"#s{id}\">{}</a></li>",
+            text(&shortened(&words::brief(&labels[id]), 64))
+        );
     }
     if others > 0 {
         out += &format!("<li><i class=\"others\"></i>{}</li>", words::plural(others as u64, "other site"));
