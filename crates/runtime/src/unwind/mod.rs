@@ -183,7 +183,7 @@ impl Unwinder {
                 return out.finish(frame.pc != 0);
             }
             let found = match place {
-                Some(child) => self.rules.parent(child, epoch, frame.pc),
+                Some(child) => self.rules.parent(child, epoch, frame.pc, &mut stack.surprises),
                 None => self.rules.get(epoch, frame.pc),
             };
             let taken;

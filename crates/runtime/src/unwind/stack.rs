@@ -30,16 +30,18 @@ impl Range {
     }
 }
 
-/// Per-thread memory of stack bounds. Lives in the caller's thread-local storage; needs no destructor.
+/// What the unwinder keeps for a thread: the bounds of its stacks. Lives in the caller's thread-local storage; needs no destructor.
 pub struct ThreadStack {
     /// The stack of the last walk comes first.
     ranges: [Range; RANGES],
+    /// Parents met that the rule cache did not expect.
+    pub(super) surprises: u32,
 }
 
 impl ThreadStack {
     /// Knows nothing yet.
     pub const fn new() -> ThreadStack {
-        ThreadStack { ranges: [NOWHERE; RANGES] }
+        ThreadStack { ranges: [NOWHERE; RANGES], surprises: 0 }
     }
 
     /// The stack that `sp` points into.

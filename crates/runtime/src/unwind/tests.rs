@@ -120,17 +120,17 @@ extern "C" fn visit(judge: *const Judge) {
     unsafe { (*judge).judge() }
 }
 
+/// Beside the test's executable, where builds belong.
 fn build(name: &str, options: &[&str]) -> PathBuf {
-    static DIR: LazyLock<PathBuf> = LazyLock::new(|| {
-        let dir = std::env::temp_dir().join(format!("hearth-unwind-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        dir
-    });
-    let out = DIR.join(format!("{name}.so"));
+    let dir = std::env::current_exe().unwrap().with_file_name("unwind-test-libraries");
+    std::fs::create_dir_all(&dir).unwrap();
+    let (out, new) = (dir.join(format!("{name}.so")), dir.join(format!("{name}.{}", std::process::id())));
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/unwind/tests.c");
     let mut cc = Command::new("cc");
-    cc.args(["-shared", "-fPIC", "-o"]).arg(&out).arg(source).args(options);
+    cc.args(["-shared", "-fPIC", "-o"]).arg(&new).arg(source).args(options);
     assert!(cc.status().expect("these tests need a C compiler, cc").success(), "{cc:?}");
+    // Another run of the tests may have the old one open.
+    std::fs::rename(&new, &out).unwrap();
     out
 }
 
