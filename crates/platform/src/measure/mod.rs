@@ -1,6 +1,6 @@
 //! Measures a machine's memory: latency and bandwidth of every pair of CPU node and memory node.
 //!
-//! The method is that of Intel's Memory Latency Checker as H2M uses it (paper 002, section 3.2): pinned threads, one per
+//! The method is that of Intel's Memory Latency Checker as H2M uses it (Klinkenberg et al., 2023, section 3.2): pinned threads, one per
 //! core before a second one on any core; *idle latency* by one thread that follows a random cycle of pointers;
 //! *bandwidth* read-only, write-only and 1R1W by 1, 2, 4, ... threads; *loaded latency* by a pointer chase beside
 //! read-only streams on all other CPUs of the node.
