@@ -38,7 +38,7 @@ pub fn this_machine() -> Result<ThisMachine, Error> {
     Ok(assemble(&facts, measured))
 }
 
-/// Measures this machine (see [`crate::measure`]) and keeps the result; `progress` hears what is being done.
+/// Measures this machine (see [`mod@crate::measure`]) and keeps the result; `progress` hears what is being done.
 ///
 /// # Errors
 /// If the result could not be kept (found out before measuring), or memory cannot be bound or threads pinned.
