@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use model::{Bytes, Nanos};
 use record::{Progress, Recorded};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -117,7 +118,7 @@ fn summary(recorded: &Recorded) {
         Nanos(outcome.duration_ns),
         outcome.tally.objects,
         outcome.tally.visits,
-        match outcome.processes.len() {
+        match outcome.processes.iter().map(|p| p.pid).collect::<BTreeSet<_>>().len() {
             1 => "1 process".to_string(),
             n => format!("{n} processes"),
         }

@@ -1,13 +1,18 @@
 //! From armed pages to cache misses: how often each site misses the last-level cache, estimated from what the
 //! page-fault sampler saw. A pure function; no database, no clock.
 //!
-//! 1. **Visit rate.** A random page of a live object is armed and waited for. Visits divided by the time pages were
-//!    exposed is the rate at which one page of the site is visited (maximum likelihood with censoring at the quiet
-//!    ones). For pages visited at random intervals that is unbiased. A *stream* comes by periodically: a first wait
-//!    is half a period on average, so `m` visits in a row to one page read high by `m / (m - 1/2)`; here the first
-//!    visit of a row counts `1 - p/2`, where `p` is the share of first armings that were visited at all (with `p`
-//!    near 0 the wait was cut off by the limit and not by the period, and a first visit counts whole), and the gap
-//!    between a visit and the next arming belongs to the period.
+//! 1. **Visit rate.** A random page of a live object is armed and waited for, and armed again soon after each of its
+//!    first visits. *First* armings choose pages evenly: the share `p` of them that is visited before the limit `L`
+//!    tells how many pages are in use at all. *Later* armings are of pages in use: visits divided by exposed time
+//!    (maximum likelihood with censoring) is the rate `r` at which such a page is visited, and
+//!    `p / (1 - exp(-r L))` the share of pages it holds for. If pages are mostly quiet after a visit they are all
+//!    visited more rarely than once in `L`: then the rate comes from the first armings alone.
+//!
+//!    A page that comes by *periodically* (a stream) is half a period away when it is armed first, so `m` armings
+//!    in a row read high by `m / (m - 1/2)`. Therefore the first wait is left out where there are later ones, and
+//!    counts for `1 - p/2` visits where there are none. After a visit the phase is known: the period is the gap to the
+//!    next arming plus the wait, unless the period is shorter than the gap. Which of the two holds shows in the
+//!    variance: of the sum, if the phase was kept; of the wait alone, if it was lost (then a period is two waits).
 //! 2. **Lines per visit.** A stepped burst counts the distinct lines of a visit. A burst that ran in one direction
 //!    is a stream; if it ended at its limit, it would have gone on to the end of the page: 64 lines for strides up to
 //!    64 B, `4096 / |stride|` beyond. The burst's own time is part of the time between visits.
@@ -32,6 +37,11 @@ const LINES_PER_PAGE: f64 = (PAGE / LINE) as f64;
 const VISITS_PER_WINDOW: usize = 500;
 /// Weight, in visits, of a site's rate over the whole run against what its window saw.
 const PRIOR_VISITS: f64 = 8.0;
+
+/// An arming so soon after a visit of the same page is taken to be its re-arming and not a new choice of pages.
+const SAME_ROW_NS: u64 = 100_000_000;
+/// Re-armed visits from which on a site's rate is taken from them.
+const ENOUGH_AGAIN: usize = 3;
 
 /// What a stepped burst saw.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,6 +75,12 @@ pub struct Exposure {
     pub wait_ns: u64,
     /// The access that ended it; `None` if it stayed untouched.
     pub visit: Option<Visit>,
+}
+
+impl Exposure {
+    fn wait_s(&self) -> f64 {
+        self.wait_ns as f64 / 1e9
+    }
 }
 
 /// A first access to an armed page.
@@ -113,22 +129,24 @@ pub fn estimate(sites: &[SiteSamples], interval_s: f64, llc: u64) -> Vec<SiteEst
     let interval_of = |ns: u64| ((ns as f64 / 1e9 / interval_s) as usize).min(intervals - 1);
 
     let walks = walks(sites);
-    let rates: Vec<Vec<f64>> = sites
+    let rates: Vec<Rate> = sites.iter().zip(&walks).map(|(site, walk)| rate(&site.exposures, walk)).collect();
+    // How much faster or slower than over the whole run each site is visited in each window.
+    let tempo: Vec<Vec<f64>> = sites
         .iter()
         .zip(&walks)
         .map(|(site, walk)| {
             let mut seen = vec![(0.0, 0.0); windows];
-            for (e, (count, seconds)) in weigh(&site.exposures, walk) {
+            for e in &site.exposures {
                 let w = &mut seen[window_of(interval_of(e.end_ns))];
-                w.0 += count;
-                w.1 += seconds;
+                w.0 += if e.visit.is_some() { 1.0 } else { 0.0 };
+                w.1 += e.wait_s() + if e.visit.is_some() { walk.burst_s } else { 0.0 };
             }
-            let (count, seconds) = seen.iter().fold((0.0, 0.0), |a, w| (a.0 + w.0, a.1 + w.1));
-            if count <= 0.0 || seconds <= 0.0 {
-                return vec![0.0; windows];
+            let (visits, seconds) = seen.iter().fold((0.0, 0.0), |a, w| (a.0 + w.0, a.1 + w.1));
+            if visits == 0.0 || seconds == 0.0 {
+                return vec![1.0; windows];
             }
-            let overall = count / seconds;
-            seen.iter().map(|&(n, s)| (n + PRIOR_VISITS) / (s + PRIOR_VISITS / overall)).collect()
+            let usual = visits / seconds;
+            seen.iter().map(|(n, s)| (n + PRIOR_VISITS) / (s * usual + PRIOR_VISITS)).collect()
         })
         .collect();
 
@@ -146,19 +164,21 @@ pub fn estimate(sites: &[SiteSamples], interval_s: f64, llc: u64) -> Vec<SiteEst
         let members: Vec<usize> = (0..intervals).filter(|&i| window_of(i) == window).collect();
         let seconds = members.len() as f64 * interval_s;
         let alive = |s: &SiteSamples, i: usize| s.page_seconds.get(i).copied().unwrap_or(0.0);
-        // Lines alive on average in the window, and references per line and second.
+        // Lines in use on average in the window, and references per line and second.
         let lines: Vec<f64> = sites
             .iter()
-            .map(|s| members.iter().map(|&i| alive(s, i)).sum::<f64>() / seconds * LINES_PER_PAGE)
+            .zip(&rates)
+            .map(|(s, r)| r.share * members.iter().map(|&i| alive(s, i)).sum::<f64>() / seconds * LINES_PER_PAGE)
             .collect();
-        let lambda: Vec<f64> =
-            rates.iter().zip(&walks).map(|(rate, walk)| rate[window] * walk.lines / LINES_PER_PAGE).collect();
+        let lambda: Vec<f64> = (rates.iter().zip(&walks).zip(&tempo))
+            .map(|((rate, walk), tempo)| rate.visits * tempo[window] * walk.lines / LINES_PER_PAGE)
+            .collect();
         let tc = characteristic_time(&lines, &lambda, llc as f64 / LINE as f64);
-        for ((site, out), &lambda) in sites.iter().zip(&mut out).zip(&lambda) {
+        for (((site, out), rate), &lambda) in sites.iter().zip(&mut out).zip(&rates).zip(&lambda) {
             // A site without references has none that miss, even if all that is referenced fits (`tc` infinite).
-            let per_page_second = if lambda > 0.0 { lambda * LINES_PER_PAGE * (-lambda * tc).exp() } else { 0.0 };
+            let per_line = if lambda > 0.0 { lambda * (-lambda * tc).exp() } else { 0.0 };
             for &i in &members {
-                out.misses[i] = per_page_second * alive(site, i);
+                out.misses[i] = per_line * LINES_PER_PAGE * rate.share * alive(site, i);
             }
         }
     }
@@ -175,7 +195,7 @@ struct Walk {
     pattern: Pattern,
     /// Distinct lines of one visit.
     lines: f64,
-    /// Mean length of a burst, spread over all visits.
+    /// Mean length of a burst: every visit takes so long, stepped or not.
     burst_s: f64,
     /// Share of stores.
     store_share: f64,
@@ -213,7 +233,7 @@ fn walks(sites: &[SiteSamples]) -> Vec<Walk> {
                 _ => Pattern::Mixed,
             };
             let lines = bursts.iter().map(|b| lines_of(b).0).sum::<f64>() / n;
-            let burst_s = bursts.iter().map(|b| b.ns as f64).sum::<f64>() / 1e9 / visits.len() as f64;
+            let burst_s = bursts.iter().map(|b| b.ns as f64).sum::<f64>() / 1e9 / n;
             Walk { pattern, lines, burst_s, store_share }
         })
         .collect()
@@ -234,45 +254,73 @@ fn lines_of(b: &Burst) -> (f64, bool) {
     }
 }
 
-/// Each exposure with what it adds to visits and to exposed seconds (step 1 of the module's text).
-fn weigh<'a>(exposures: &'a [Exposure], walk: &Walk) -> Vec<(&'a Exposure, (f64, f64))> {
-    let seconds = |e: &Exposure| e.wait_ns as f64 / 1e9;
-    if !matches!(walk.pattern, Pattern::Stream { .. }) {
-        let weight = |e: &Exposure| match e.visit {
-            Some(_) => (1.0, seconds(e) + walk.burst_s),
-            None => (0.0, seconds(e)),
-        };
-        return exposures.iter().map(|e| (e, weight(e))).collect();
-    }
+/// How often pages are visited.
+struct Rate {
+    /// Visits per second of a page that is in use.
+    visits: f64,
+    /// Share of the site's pages that is in use.
+    share: f64,
+}
+
+/// Step 1 of the module's text.
+fn rate(exposures: &[Exposure], walk: &Walk) -> Rate {
+    let stream = matches!(walk.pattern, Pattern::Stream { .. });
     let mut rows: HashMap<(i64, u64), Vec<&Exposure>> = HashMap::new();
     for e in exposures {
         rows.entry((e.process, e.page)).or_default().push(e);
     }
-    // (exposure, gap to the visit of the same page it follows in a row, if it does)
-    let mut linked: Vec<(&Exposure, Option<u64>)> = Vec::with_capacity(exposures.len());
+    let mut first: Vec<&Exposure> = Vec::new();
+    // With the time from the visit before to the arming, in seconds.
+    let mut later: Vec<(&Exposure, f64)> = Vec::new();
     for row in rows.values_mut() {
         row.sort_by_key(|e| e.end_ns);
         let mut before: Option<&Exposure> = None;
-        for e in row.iter() {
+        for &e in row.iter() {
             let armed = e.end_ns.saturating_sub(e.wait_ns);
-            // A wait is at most a period. If the gap is at most half of the wait, no visit can have gone unseen in it.
-            let gap = before.filter(|b| b.visit.is_some()).map(|b| armed.saturating_sub(b.end_ns));
-            linked.push((e, gap.filter(|&gap| gap <= e.wait_ns / 2)));
+            match before.filter(|b| b.visit.is_some()).map(|b| armed.saturating_sub(b.end_ns)) {
+                Some(gap) if gap <= SAME_ROW_NS => later.push((e, gap as f64 / 1e9)),
+                _ => first.push(e),
+            }
             before = Some(e);
         }
     }
-    let first = || linked.iter().filter(|(_, gap)| gap.is_none());
-    let visited = first().filter(|(e, _)| e.visit.is_some()).count() as f64 / first().count().max(1) as f64;
-    linked
-        .into_iter()
-        .filter_map(|(e, gap)| match (e.visit, gap) {
-            (Some(_), None) => Some((e, (1.0 - visited / 2.0, seconds(e)))),
-            (Some(_), Some(gap)) => Some((e, (1.0, seconds(e) + gap as f64 / 1e9))),
-            (None, None) => Some((e, (0.0, seconds(e)))),
-            // Right after a visit a page is quiet for a period for certain: that says nothing about how long it is.
-            (None, Some(_)) => None,
-        })
-        .collect()
+    let seconds = |which: &[&Exposure]| which.iter().map(|e| e.wait_s()).sum::<f64>();
+    let (seen, quiet): (Vec<_>, Vec<_>) = first.iter().copied().partition(|e| e.visit.is_some());
+    let visited = seen.len() as f64 / first.len().max(1) as f64;
+    let (again, not_again): (Vec<_>, Vec<_>) = later.iter().copied().partition(|(e, _)| e.visit.is_some());
+
+    if again.len() >= ENOUGH_AGAIN && again.len() >= not_again.len() {
+        let n = again.len() as f64;
+        let waits: Vec<f64> = again.iter().map(|(e, _)| e.wait_s()).collect();
+        let periods: Vec<f64> = again.iter().map(|(e, gap)| e.wait_s() + gap).collect();
+        let censored: f64 = not_again.iter().map(|(e, _)| e.wait_s()).sum();
+        let exposed = if !stream {
+            waits.iter().sum::<f64>() + n * walk.burst_s
+        } else if variance(&periods) <= variance(&waits) {
+            periods.iter().sum::<f64>()
+        } else {
+            2.0 * waits.iter().sum::<f64>() + n * walk.burst_s
+        };
+        let visits = n / (exposed + censored).max(1e-9);
+        let share = if quiet.is_empty() {
+            1.0
+        } else {
+            let limit = seconds(&quiet) / quiet.len() as f64;
+            let would_be_seen = if stream { (visits * limit).min(1.0) } else { -(-visits * limit).exp_m1() };
+            (visited / would_be_seen).min(1.0)
+        };
+        return Rate { visits, share };
+    }
+    let weight = if stream { 1.0 - visited / 2.0 } else { 1.0 };
+    let n = seen.len() as f64;
+    let exposed = seconds(&first) + if stream { 0.0 } else { n * walk.burst_s };
+    Rate { visits: if n > 0.0 { n * weight / exposed.max(1e-9) } else { 0.0 }, share: 1.0 }
+}
+
+fn variance(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n
 }
 
 /// Che's characteristic time in seconds: infinite if everything that is referenced fits.
@@ -291,4 +339,244 @@ fn characteristic_time(lines: &[f64], lambda: &[f64], capacity: f64) -> f64 {
         if present(middle) < capacity { low = middle } else { high = middle }
     }
     high
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SplitMix64, so that the tests are the same every time.
+    struct Random(u64);
+    impl Random {
+        fn unit(&mut self) -> f64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        }
+        fn below(&mut self, n: usize) -> usize {
+            (self.unit() * n as f64) as usize
+        }
+    }
+
+    const RUN_S: f64 = 20.0;
+    const LIMIT_S: f64 = 0.4;
+
+    /// A sampler as the runtime's: random pages at random times, armed again up to three times a few ms after a
+    /// visit. `next(page, t)` is the time of the first access to a page from `t` on; `burst` what would be stepped.
+    fn sample(
+        armings: usize,
+        pages: usize,
+        run_s: f64,
+        next: impl Fn(usize, f64) -> Option<f64>,
+        burst: impl Fn(usize, f64) -> Burst,
+    ) -> SiteSamples {
+        let mut random = Random(7);
+        let mut exposures = Vec::new();
+        for i in 0..armings {
+            let page = random.below(pages);
+            let mut armed = random.unit() * (run_s - 1.0);
+            for _ in 0..4 {
+                let at = next(page, armed).filter(|at| at - armed < LIMIT_S);
+                let end = at.unwrap_or(armed + LIMIT_S);
+                let burst = at.filter(|_| i % 4 == 0).map(|at| burst(page, at));
+                exposures.push(Exposure {
+                    process: 1,
+                    page: page as u64 * PAGE,
+                    end_ns: (end * 1e9) as u64,
+                    wait_ns: ((end - armed) * 1e9) as u64,
+                    visit: at.map(|_| Visit { store: false, burst }),
+                });
+                if at.is_none() {
+                    break;
+                }
+                armed = end + burst.map_or(0.0, |b| b.ns as f64 / 1e9) + 0.004 + 0.006 * random.unit();
+            }
+        }
+        let intervals = 10;
+        SiteSamples { exposures, page_seconds: vec![pages as f64 * run_s / intervals as f64; intervals] }
+    }
+
+    fn walked() -> Burst {
+        Burst { accesses: 64, stores: 0, lines: 8, monotonic: true, limited: true, stride: 8, ns: 1000 }
+    }
+    fn single() -> Burst {
+        Burst { accesses: 1, stores: 0, lines: 1, monotonic: false, limited: false, stride: 0, ns: 0 }
+    }
+
+    /// Misses of a site alone with a cache of one line, over what they are.
+    fn ratio(site: SiteSamples, truth: f64) -> f64 {
+        let e = &estimate(&[site], RUN_S / 10.0, LINE)[0];
+        (e.load_misses + e.store_misses) / truth
+    }
+
+    #[test]
+    fn streams_of_any_period_are_neither_over_nor_understated() {
+        // Shorter than the gap before re-arming, longer, and longer than the limit of waiting.
+        for (period, tolerance) in [(0.001, 0.1), (0.03, 0.05), (0.15, 0.05), (1.5, 0.15)] {
+            let pages = 4096;
+            let next = |page: usize, t: f64| {
+                let phase = page as f64 / pages as f64 * period;
+                Some((((t - phase) / period).ceil()) * period + phase)
+            };
+            let site = sample(1500, pages, RUN_S, next, |_, _| walked());
+            let e = &estimate(std::slice::from_ref(&site), RUN_S / 10.0, LINE)[0];
+            assert_eq!(e.pattern, Pattern::Stream { stride: 8 });
+            let r = ratio(site, pages as f64 * 64.0 * RUN_S / period);
+            assert!((r - 1.0).abs() < tolerance, "period {period} s: {r:.3} of the truth");
+        }
+    }
+
+    #[test]
+    fn random_visits_are_counted_right() {
+        for rate in [0.3, 20.0, 400.0] {
+            // A page's accesses: exponential gaps, drawn anew for every question (the process has no memory).
+            let random = std::cell::RefCell::new(Random(3));
+            let next = |_: usize, t: f64| Some(t - (1.0 - random.borrow_mut().unit()).ln() / rate);
+            let r = ratio(sample(2000, 1000, RUN_S, next, |_, _| single()), 1000.0 * rate * RUN_S);
+            assert!((r - 1.0).abs() < 0.12, "{rate} a second: {r:.3} of the truth");
+        }
+    }
+
+    #[test]
+    fn an_object_of_which_a_tenth_is_used_counts_a_tenth() {
+        let random = std::cell::RefCell::new(Random(3));
+        let next = |page: usize, t: f64| (page < 100).then(|| t - (1.0 - random.borrow_mut().unit()).ln() / 50.0);
+        let r = ratio(sample(3000, 1000, RUN_S, next, |_, _| single()), 100.0 * 50.0 * RUN_S);
+        assert!((r - 1.0).abs() < 0.2, "{r:.3} of the truth");
+    }
+
+    #[test]
+    fn strides_and_stores_come_from_bursts() {
+        let stride = |stride: i64| lines_of(&Burst { stride, ..walked() });
+        assert_eq!(
+            (stride(8), stride(-64), stride(256), stride(8192)),
+            ((64.0, true), (64.0, true), (16.0, true), (1.0, true))
+        );
+        // Left after three lines; walked to the end by eight large steps; a stencil that moves on.
+        assert_eq!(lines_of(&Burst { accesses: 3, lines: 3, limited: false, ..walked() }), (3.0, false));
+        let large = Burst { accesses: 8, lines: 8, limited: false, stride: 512, ..walked() };
+        assert_eq!(lines_of(&large), (8.0, true));
+        let stencil = Burst { lines: 5, monotonic: false, stride: 5, ..walked() };
+        assert_eq!(lines_of(&stencil), (64.0, true));
+        let mut site = sample(200, 10, RUN_S, |_, t| Some(t + 0.01), |_, _| Burst { stores: 16, ..walked() });
+        let e = &estimate(std::slice::from_ref(&site), 2.0, LINE)[0];
+        let share = e.store_misses / (e.store_misses + e.load_misses);
+        // A quarter of the accesses of the stepped visits; the others were seen to begin with a load.
+        assert!((share - 0.25 * 0.25).abs() < 0.02, "{share}");
+        site.exposures.iter_mut().filter_map(|e| e.visit.as_mut()).for_each(|v| (v.store, v.burst) = (true, None));
+        let e = &estimate(&[site], 2.0, LINE)[0];
+        assert_eq!((e.load_misses, e.pattern), (0.0, Pattern::Unknown));
+    }
+
+    #[test]
+    fn what_fits_the_cache_does_not_miss_and_nothing_sampled_is_nothing_estimated() {
+        let site = sample(100, 16, RUN_S, |_, t| Some(t + 0.001), |_, _| walked());
+        assert_eq!(estimate(std::slice::from_ref(&site), 2.0, 1 << 20)[0].load_misses, 0.0);
+        let idle = SiteSamples { exposures: Vec::new(), page_seconds: vec![100.0; 10] };
+        let both = estimate(&[site, idle], 2.0, 32 << 10);
+        assert!(both[0].load_misses > 0.0);
+        assert_eq!((both[1].load_misses, both[1].samples), (0.0, 0));
+        assert!(estimate(&[], 1.0, 1).is_empty());
+    }
+
+    /// A 16-way cache with LRU replacement in each set.
+    struct Lru(Vec<Vec<u64>>);
+    impl Lru {
+        fn misses(&mut self, line: u64) -> bool {
+            let sets = self.0.len() as u64;
+            let set = &mut self.0[(line.wrapping_mul(0x9fb2_1c65_1e98_df25) >> 40) as usize % sets as usize];
+            let found = set.iter().position(|&l| l == line);
+            if let Some(at) = found {
+                set.remove(at);
+            } else if set.len() == 16 {
+                set.remove(0);
+            }
+            set.push(line);
+            found.is_none()
+        }
+    }
+
+    #[test]
+    fn misses_agree_with_a_simulated_cache() {
+        // name, KiB, share of accesses, stride (0: random)
+        let objects: [(&str, usize, f64, usize); 6] = [
+            ("stream", 2048, 0.40, 8),
+            ("slow stream", 4096, 0.05, 64),
+            ("wide stride", 4096, 0.03, 256),
+            ("random", 2048, 0.15, 0),
+            ("cold random", 8192, 0.02, 0),
+            ("cache-resident", 64, 0.35, 0),
+        ];
+        let llc = 1 << 20;
+        let accesses = 8_000_000usize;
+        let run_s = accesses as f64 * 1e-6;
+        let mut random = Random(1);
+        let mut cache = Lru(vec![Vec::new(); llc / 64 / 16]);
+        let mut truth = vec![0.0; objects.len()];
+        let mut at = vec![0usize; objects.len()];
+        // By object and page: time in us and offset of every access.
+        let mut trace: Vec<Vec<Vec<(u32, u16)>>> = objects.iter().map(|o| vec![Vec::new(); o.1 / 4]).collect();
+        for now in 0..accesses {
+            let mut pick = random.unit();
+            let o = objects
+                .iter()
+                .position(|o| {
+                    pick -= o.2;
+                    pick < 0.0
+                })
+                .unwrap_or(0);
+            let bytes = objects[o].1 << 10;
+            at[o] = if objects[o].3 > 0 { (at[o] + objects[o].3) % bytes } else { random.below(bytes / 8) * 8 };
+            truth[o] += f64::from(u8::from(cache.misses(((o as u64) << 32) + at[o] as u64 / 64)));
+            trace[o][at[o] / 4096].push((now as u32, (at[o] % 4096) as u16));
+        }
+        let sites: Vec<SiteSamples> = trace
+            .iter()
+            .map(|pages| {
+                let from = |page: usize, t: f64| pages[page].partition_point(|a| f64::from(a.0) * 1e-6 < t);
+                let next = |page: usize, t: f64| pages[page].get(from(page, t)).map(|a| f64::from(a.0) * 1e-6);
+                // Up to 64 accesses, over when the page is left alone for 2 ms.
+                let burst = |page: usize, t: f64| {
+                    let all = &pages[page][from(page, t)..];
+                    let n = 1 + all.windows(2).take(63).take_while(|w| w[1].0 - w[0].0 < 2000).count();
+                    let b = &all[..n];
+                    let mut lines: Vec<u16> = b.iter().map(|a| a.1 / 64).collect();
+                    lines.sort_unstable();
+                    lines.dedup();
+                    let span = i64::from(b[n - 1].1) - i64::from(b[0].1);
+                    Burst {
+                        accesses: n as u32,
+                        stores: 0,
+                        lines: lines.len() as u32,
+                        monotonic: span != 0
+                            && (b.is_sorted_by_key(|a| a.1) || b.iter().rev().is_sorted_by_key(|a| a.1)),
+                        limited: n == 64,
+                        stride: span / (n as i64 - 1).max(1),
+                        ns: u64::from(b[n - 1].0 - b[0].0) * 1000,
+                    }
+                };
+                sample(400, pages.len(), run_s, next, burst)
+            })
+            .collect();
+        let estimates = estimate(&sites, run_s / 10.0, llc as u64);
+        let misses: Vec<f64> = estimates.iter().map(|e| e.load_misses + e.store_misses).collect();
+        let (all, all_true): (f64, f64) = (misses.iter().sum(), truth.iter().sum());
+        let table: Vec<String> = (0..objects.len())
+            .map(|i| format!("{}: {:.0} for {:.0} ({:?})", objects[i].0, misses[i], truth[i], estimates[i].pattern))
+            .collect();
+        println!("{}", table.join("\n"));
+        let order = |v: &[f64]| {
+            let mut order: Vec<usize> = (0..v.len()).collect();
+            order.sort_by(|&a, &b| v[b].total_cmp(&v[a]));
+            order
+        };
+        assert_eq!(order(&misses), order(&truth), "{}", table.join("; "));
+        assert!(misses[5] < 0.02 * all, "{}", table.join("; "));
+        for i in 0..5 {
+            let share = misses[i] / all / (truth[i] / all_true);
+            assert!((0.6..1.67).contains(&share), "{}: {share:.2} of its share; {}", objects[i].0, table.join("; "));
+        }
+    }
 }

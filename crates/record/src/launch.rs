@@ -22,7 +22,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering::*};
 use std::time::{Duration, Instant};
 use wire::process::state;
-use wire::session::{Config, ENV, PROCESS_SUFFIX, flags};
+use wire::session::{Config, ENV, LOADED, PROCESS_SUFFIX, flags};
 
 /// How long other processes are followed after the program itself has ended.
 pub const GRACE: Duration = Duration::from_secs(1);
@@ -38,6 +38,11 @@ const READING: Duration = Duration::from_secs(1);
 const READING_COST: u32 = 100;
 /// Sinks are told to make things durable this often.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Why there is nothing to show of a run.
+const UNLOADED: &str = "the runtime was not loaded into any process: the program removed LD_PRELOAD from its environment, or \
+                        runs where the session's directory cannot be seen (chroot, container)";
+const NOTHING: &str = "no process allocated anything as large as the threshold, so there was nothing to manage";
 
 /// What to start and how to watch it.
 #[derive(Clone, Debug)]
@@ -187,6 +192,18 @@ struct Watched {
     read_at_exit: bool,
     over: bool,
     summary: ProcessSummary,
+}
+
+/// Why a process is not followed any longer.
+enum Ended {
+    /// Its header says that it has ended or passed.
+    Said,
+    /// It is gone.
+    Gone,
+    /// Another program image took its place at this time.
+    Replaced(u64),
+    /// It still runs, but the observation is over.
+    LeftBehind,
 }
 
 /// Follows everything that reports in one session.
@@ -360,7 +377,7 @@ impl Watch<'_> {
                 self.processes[i].file.acknowledge_exit();
             }
             if last {
-                self.finish(i, gone, state);
+                self.finish(i, if gone { Ended::Gone } else { Ended::Said });
             }
         }
         self.readings();
@@ -404,6 +421,13 @@ impl Watch<'_> {
             exe: file.exe(),
             start_ns: header.start_ns.load(Relaxed),
         };
+        // Another image of the same process: the former one was replaced by exec, which may have left no word.
+        let replaced = (0..self.processes.len())
+            .find(|&i| !self.processes[i].over && self.processes[i].summary.pid == started.pid);
+        if let Some(i) = replaced {
+            self.drain_to_the_end(i);
+            self.finish(i, Ended::Replaced(started.start_ns));
+        }
         let index = self.processes.len();
         if let Err(e) = self.sink.started(index, &started) {
             self.lose(None, "recorder-failed", 1, &e.0);
@@ -479,23 +503,34 @@ impl Watch<'_> {
         }
     }
 
+    /// Applies everything that is in the rings of a process.
+    fn drain_to_the_end(&mut self, i: usize) {
+        self.processes[i].drain(true);
+        if let Err(e) = self.processes[i].follower.apply(u64::MAX, &mut self.tally, self.sink) {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
+    }
+
     /// The process has ended, replaced itself, or passed: closes its books.
-    fn finish(&mut self, i: usize, gone: bool, state: u32) {
+    fn finish(&mut self, i: usize, how: Ended) {
         self.processes[i].over = true;
         let header = self.processes[i].file.header();
-        let end_ns = match header.end_ns.load(Acquire) {
-            0 => self.now(),
-            t => t,
+        let state = header.state.load(Acquire);
+        let end_ns = match (header.end_ns.load(Acquire), &how) {
+            (0, Ended::Replaced(at)) => *at,
+            (0, _) => self.now(),
+            (t, _) => t,
         };
         let text = self.processes[i].file.text();
         let sampling = header.sampling.load(Relaxed) == 1;
         let counters = counters(&header.counters);
-        let status = match state {
-            state::PASSED if text.is_empty() => "passed".to_string(),
-            state::PASSED => format!("passed: {text}"),
-            state::ENDED | state::EXITING => "ended".to_string(),
-            _ if gone => "ended without a word (killed, crashed or left by _exit)".to_string(),
-            _ => "left behind".to_string(),
+        let status = match (state, how) {
+            (state::PASSED, _) if text.is_empty() => "passed".to_string(),
+            (state::PASSED, _) => format!("passed: {text}"),
+            (state::ENDED | state::EXITING, _) => "ended".to_string(),
+            (_, Ended::Replaced(_)) => "replaced by exec".to_string(),
+            (_, Ended::Gone) => "ended without a word (killed, crashed or left by _exit)".to_string(),
+            (_, Ended::Said | Ended::LeftBehind) => "left behind".to_string(),
         };
         self.report_drops();
         let count = |name: &str| counters.iter().find(|(n, _)| n == name).map_or(0, |(_, v)| *v);
@@ -547,13 +582,8 @@ impl Watch<'_> {
             if self.processes[i].over {
                 continue;
             }
-            self.processes[i].drain(true);
-            let p = &mut self.processes[i];
-            if let Err(e) = p.follower.apply(u64::MAX, &mut self.tally, self.sink) {
-                self.lose(None, "recorder-failed", 1, &e.0);
-            }
-            let state = self.processes[i].file.header().state.load(Acquire);
-            self.finish(i, false, state);
+            self.drain_to_the_end(i);
+            self.finish(i, Ended::LeftBehind);
         }
         let (code, how) = match (status.code(), status.signal()) {
             (Some(code), _) => (code as u8, format!("exit {code}")),
@@ -569,7 +599,15 @@ impl Watch<'_> {
         }
         losses.retain(|l| l.count > 0);
         losses.sort_by(|a, b| a.kind.cmp(&b.kind));
-        let processes = self.processes.into_iter().map(|p| p.summary).collect();
+        let processes: Vec<ProcessSummary> = self.processes.into_iter().map(|p| p.summary).collect();
+        if processes.is_empty() {
+            let (kind, note) = if self.session.dir().join(LOADED).exists() {
+                ("nothing-managed", NOTHING)
+            } else {
+                ("process-unobserved", UNLOADED)
+            };
+            losses.push(Loss { kind: kind.into(), count: 1, note: note.into() });
+        }
         Outcome { code, how, duration_ns, processes, tally: self.tally, losses }
     }
 }
@@ -577,15 +615,14 @@ impl Watch<'_> {
 impl Watched {
     /// Empties the rings into the follower's inbox; `last`: until they stay empty.
     fn drain(&mut self, last: bool) -> f64 {
-        let mut fullest = self.file.drain(self.follower.inbox());
-        while last {
+        let mut fullest: f64 = 0.0;
+        loop {
             let before = self.follower.inbox().len();
             fullest = fullest.max(self.file.drain(self.follower.inbox()));
-            if self.follower.inbox().len() == before {
-                break;
+            if !last || self.follower.inbox().len() == before {
+                return fullest;
             }
         }
-        fullest
     }
 }
 

@@ -5,11 +5,15 @@
 //! 3. [`launch`] starts the program in it and follows it to its end: [`rings`] reads the events of each process,
 //!    [`follow`] keeps the objects alive, [`residency`] asks the kernel where their pages are.
 //! 4. Whoever wants to know is a [`follow::Sink`]; [`recording`] is the one that writes a profile.
-//! 5. [`symbols`] gives frames their source form after the run.
+//! 5. [`guide`] makes a plan ready for a guided run; [`rebuilt`] finds its frames again in a module that was rebuilt.
+//! 6. [`symbols`] gives frames their source form after the run.
 
 pub mod follow;
+pub mod guide;
+pub mod landing;
 pub mod launch;
 pub mod program;
+pub mod rebuilt;
 pub mod recording;
 pub mod residency;
 pub mod rings;

@@ -114,11 +114,8 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
             return Err(e);
         }
     };
-    if outcome.processes.is_empty() {
-        let note = "no process reported: the runtime was not loaded into any (the program removed LD_PRELOAD from the \
-                    environment, or ended before its first instruction)";
-        outcome.losses.push(model::observed::Loss { kind: "process-unobserved".into(), count: 1, note: note.into() });
-        sink.writer.loss(None, "process-unobserved", 1, note)?;
+    for loss in outcome.losses.iter().filter(|_| outcome.processes.is_empty()) {
+        sink.writer.loss(None, &loss.kind, loss.count, &loss.note)?;
     }
     sink.flush()?;
     let ToProfile { mut writer, .. } = sink;
