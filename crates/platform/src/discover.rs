@@ -20,7 +20,7 @@ pub struct ThisMachine {
 /// The memory tiers of this machine.
 ///
 /// hwloc gives nodes, kinds and whatever figures it has; the kernel's HMAT files, where they exist, replace the
-/// figures; what [`measure`] kept replaces both.
+/// figures; what [`measure()`] kept replaces both.
 ///
 /// # Errors
 /// If hwloc cannot read the topology, or kept measurements cannot be read.

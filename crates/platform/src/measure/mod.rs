@@ -5,7 +5,7 @@
 //! *bandwidth* read-only, write-only and 1R1W by 1, 2, 4, ... threads; *loaded latency* by a pointer chase beside
 //! read-only streams on all other CPUs of the node.
 //!
-//! The buffers are [`CACHES`] times all last-level caches together where memory allows, on huge pages where the kernel
+//! The buffers are eight times all last-level caches together where memory allows, on huge pages where the kernel
 //! allows. What could not be had is said in [`Pair::notes`].
 
 mod buffer;
