@@ -76,8 +76,12 @@ NOINLINE int tree(struct walk *w, int depth) {
     case 0: return plain(w, depth) + 1;
     case 1: return large(w, depth) + 1;
     case 2: return dynamic(w, depth) + 1;
+#ifndef INTERRUPTIBLE
+    /* GCC's unwind information of these is wrong between the last pop and the return: right for any call, but not for a
+     * signal that comes just there. */
     case 3: return aligned(w, depth) + 1;
     case 4: return aligned_dynamic(w, depth, 1, 2, 3, 4, 5, 6) + 1;
+#endif
     case 5: return saves(w, depth) + 1;
     case 6: return sorted(w, depth) + 1;
     case 7: return here(w, depth) + 1;

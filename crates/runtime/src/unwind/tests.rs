@@ -295,7 +295,10 @@ extern "C" fn nothing(_: *const Judge) {
 #[test]
 fn walks_from_wherever_a_thread_was_interrupted() {
     install(libc::SIGURG, 0);
-    let libraries = &*LIBRARIES;
+    let libraries = &BUILDS.map(|options| {
+        let name = format!("interruptible{}", options.concat());
+        open(&build(&name, &[options, &["-DINTERRUPTIBLE"]].concat())).1
+    });
     let unwinder = new_unwinder();
     let (stop, walks) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|s| {
