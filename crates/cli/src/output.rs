@@ -15,11 +15,33 @@ pub fn write(file: &Path, text: &str, input: &Path) -> Result<()> {
     if file == Path::new("-") {
         return print(text);
     }
-    let same = |a: &Path, b: &Path| matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
-    if same(file, input) {
+    not_input(file, input)?;
+    whole(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn not_input(file: &Path, input: &Path) -> Result<()> {
+    if matches!((file.canonicalize(), input.canonicalize()), (Ok(a), Ok(b)) if a == b) {
         bail!("{} is the file to read; name another one to write", file.display());
     }
-    whole(file, text).with_context(|| format!("cannot write {}", file.display()))
+    Ok(())
+}
+
+/// Says before a long run what [`write`] would say after it.
+pub fn can_write(file: &Path, input: &Path) -> Result<()> {
+    if file == Path::new("-") {
+        return Ok(());
+    }
+    not_input(file, input)?;
+    let dir = match file.parent() {
+        Some(dir) if dir != Path::new("") => dir,
+        _ => Path::new("."),
+    };
+    if file.is_dir() {
+        bail!("cannot write {}: it is a directory", file.display());
+    }
+    let probe = dir.join(format!(".hearth.{}.probe", std::process::id()));
+    std::fs::File::create(&probe).with_context(|| format!("cannot write {}", file.display()))?;
+    std::fs::remove_file(&probe).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Through a draft beside the file, so that a full disk or a kill never leaves half of it.

@@ -8,14 +8,17 @@
 //! * [`tier`] – tiers, spaces and platforms; every figure carries its [`tier::Origin`].
 //! * [`observed`] – what a profile says, summed per site: what reports show and policies read.
 //! * [`plan`] – what was decided: site to tier, and why.
+//! * [`landing`] – where a guided run's objects really were.
 
 pub mod label;
+pub mod landing;
 pub mod observed;
 pub mod plan;
 pub mod site;
 pub mod tier;
 pub mod units;
 
+pub use landing::Landing;
 pub use observed::{Observed, Pattern, SiteUse};
 pub use plan::{Plan, PlannedSite, PlannedTier};
 pub use site::{Frame, Module, Site, SiteId, SourceLine};

@@ -4,6 +4,7 @@ use crate::follow::{Object, Quiet, RawFrame, Sink, Started, Visit};
 use crate::launch::{Launch, Outcome, find_runtime, now_ns};
 use crate::residency::SitePages;
 use crate::{Error, program, symbols};
+use model::observed::Loss;
 use model::{Bytes, Nanos, Origin, Platform, SiteId};
 use profile::{FrameRow, Machine, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
 use std::collections::{BTreeMap, HashMap};
@@ -91,8 +92,8 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
     };
     let (machine, unknown) = machine(options);
     let mut sink = ToProfile::new(Writer::create(&output, &run, &machine)?, progress);
-    for (kind, note) in unknown {
-        sink.writer.loss(None, kind, 1, &note)?;
+    for (kind, note) in &unknown {
+        sink.writer.loss(None, kind, 1, note)?;
     }
     sink.writer.commit(Nanos(0))?;
     let launch = Launch {
@@ -114,19 +115,26 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
             return Err(e);
         }
     };
-    for loss in outcome.losses.iter().filter(|_| outcome.processes.is_empty()) {
-        sink.writer.loss(None, &loss.kind, loss.count, &loss.note)?;
-    }
     sink.flush()?;
     let ToProfile { mut writer, .. } = sink;
     // From here on the run is safe in the file; what follows only adds to it.
     writer.commit(Nanos(outcome.duration_ns))?;
     let nameless = symbolise(&mut writer, progress)?;
-    if !nameless.is_empty() {
-        let note = format!("modules have no source form: {}", nameless.join("; "));
-        writer.loss(None, "module-unsymbolised", nameless.len() as u64, &note)?;
-        let count = nameless.len() as u64;
-        outcome.losses.push(model::observed::Loss { kind: "module-unsymbolised".into(), count, note });
+    // Losses of the run as a whole are complete only now.
+    let nameless =
+        nameless.into_iter().map(|why| ("module-unsymbolised", format!("a module has no source form: {why}")));
+    for (kind, note) in unknown.into_iter().chain(nameless) {
+        match outcome.losses.iter_mut().find(|l| l.kind == kind) {
+            Some(loss) => {
+                loss.count += 1;
+                loss.note = format!("{}; {note}", loss.note);
+            }
+            None => outcome.losses.push(Loss { kind: kind.into(), count: 1, note }),
+        }
+    }
+    // Without a process all losses are the run's; else those of processes are written already.
+    for loss in outcome.losses.iter().filter(|l| outcome.processes.is_empty() || l.kind == "module-unsymbolised") {
+        writer.loss(None, &loss.kind, loss.count, &loss.note)?;
     }
     writer.finish(Nanos(outcome.duration_ns), &outcome.how)?;
     Ok(Recorded { outcome, profile: output })

@@ -5,15 +5,19 @@
 //! * [`json`] – the whole profile, summed per site, for programs (`docs/report.md` describes it).
 //! * [`html`] – one page that needs no network: size against heat, and both over time.
 //!
+//! * [`landing`](landing()) – a guided run: planned against real.
+//!
 //! All of them are functions from [`model::Observed`] to text; nothing here opens a file or asks the terminal.
 //! Estimated figures are marked `~` wherever they appear, and the sampler that made them is named with its error.
 
 pub mod html;
 mod json;
+mod landing;
 mod site;
 mod table;
 mod words;
 
 pub use json::{JSON_VERSION, json};
+pub use landing::landing;
 pub use site::{NoSite, find, site};
 pub use table::table;

@@ -122,7 +122,7 @@ fn figures_of_rest(rest: &[&SiteUse], total: f64) -> [String; 9] {
 }
 
 /// `text` in at most `width` columns, its end replaced by an ellipsis where it is longer.
-fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_string();
     }
@@ -135,7 +135,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// `text` broken at spaces into lines of at most `width` columns, continued with an indent.
-fn wrap(text: &str, width: usize) -> String {
+pub(crate) fn wrap(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {

@@ -6,7 +6,7 @@ use crate::{interpose, next, plan, process, sampler, stack, sys};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use wire::image::Image;
-use wire::session::{CONFIG, Config, ENV, PLAN, flags};
+use wire::session::{CONFIG, Config, ENV, LOADED, PLAN, flags};
 
 static DIR: AtomicPtr<c_char> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -42,6 +42,7 @@ extern "C" fn start() {
         return;
     };
     process::set_epoch(config.epoch_ns);
+    say_loaded();
     if config.flags & flags::PLAN != 0 && !read_plan() {
         return;
     }
@@ -79,6 +80,20 @@ fn path<'a>(buffer: &'a mut [u8; 512], file: &str) -> Option<&'a CStr> {
     *buffer.get_mut(dir.len())? = b'/';
     buffer.get_mut(dir.len() + 1..end)?.copy_from_slice(file.as_bytes());
     CStr::from_bytes_with_nul(buffer.get(..=end)?).ok()
+}
+
+/// Tells the launcher that the runtime was loaded into a process at all.
+fn say_loaded() {
+    let mut name = [0u8; 512];
+    let Some(name) = path(&mut name, LOADED) else { return };
+    let flags = (libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW) as usize;
+    // SAFETY: a NUL-terminated path; the descriptor is closed again.
+    unsafe {
+        let fd = sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, name.as_ptr() as usize, flags, 0o600, 0, 0]);
+        if fd >= 0 {
+            sys::call3(libc::SYS_close, fd as usize, 0, 0);
+        }
+    }
 }
 
 fn read_config() -> Option<Config> {

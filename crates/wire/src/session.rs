@@ -14,6 +14,9 @@ pub const PROCESS_SUFFIX: &str = ".proc";
 /// A named pipe in the session directory: a runtime writes a byte to wake the recorder (new process, exiting).
 pub const DOORBELL: &str = "doorbell";
 
+/// An empty file that the first runtime of the session makes: tells a program without managed objects from one into
+/// which the runtime was never loaded.
+pub const LOADED: &str = "loaded";
 /// Times the page-fault sampler arms a page in a row, as long as it is visited. The first wait begins at a random moment
 /// between two visits, the others at a visit: where visits come at even intervals `n` waits are `n - 1/2` intervals.
 pub const REARMS: u32 = 4;

@@ -1,0 +1,268 @@
+//! From a plan to what the runtime follows: tiers checked against this machine, site ids, and for modules that were
+//! rebuilt since the profile, their new return addresses under the old names ([`crate::rebuilt`]).
+//!
+//! All of this happens before the program starts, so that the runtime compares numbers and nothing else (paper 000,
+//! section VI).
+
+use crate::{Error, rebuilt};
+use model::{Module, Plan, PlannedTier, SiteId};
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use wire::identity;
+use wire::image::{Contents, ImageTier, Source};
+use wire::process::MAX_TIERS;
+
+/// A plan made ready for a program.
+#[derive(Debug)]
+pub struct Guide {
+    /// The image for [`crate::Launch::plan`].
+    pub image: Vec<u64>,
+    /// What the user should know before the run, one sentence each.
+    pub notes: Vec<String>,
+    /// Sites with a frame that the rebuilt module no longer has: the planned sites that cannot match, and why.
+    pub lost: BTreeMap<SiteId, String>,
+}
+
+/// Makes a plan ready for the program at `program`, or says in one sentence why it cannot be followed here.
+pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
+    let modules = modules(plan);
+    same_program(plan, &modules, program)?;
+    let mut notes = Vec::new();
+    check_tiers(&plan.tiers, &mut notes)?;
+    let index = |name: &str| plan.tiers.iter().position(|t| t.name == name).map(|i| i as u8);
+    let tier_named = |name: &str, who: &str| {
+        index(name).ok_or_else(|| Error(format!("the plan sends {who} to tier `{name}`, which it does not define")))
+    };
+    let default_tier = tier_named(&plan.default_tier, "unlisted sites")?;
+    let mut sites = Vec::with_capacity(plan.sites.len());
+    for site in &plan.sites {
+        sites.push((site.id.0, tier_named(&site.tier, &format!("site {}", site.id))?));
+    }
+
+    let mut translations = Vec::new();
+    let mut lost = BTreeMap::new();
+    for module in &modules {
+        let Some(file) = file_of(module, program) else { continue };
+        let now = match rebuilt::identity(&file) {
+            Ok(now) => now,
+            Err(e) => {
+                notes.push(format!("{} cannot be compared with the plan: {e}", file.display()));
+                continue;
+            }
+        };
+        if now.build_id == module.build_id {
+            continue;
+        }
+        let frames: Vec<_> = plan
+            .sites
+            .iter()
+            .flat_map(|s| s.frames.iter().map(move |f| (s.id, f)))
+            .filter(|(_, f)| f.module.as_ref() == Some(module))
+            .collect();
+        let found = rebuilt::find(&now, frames.iter().map(|(_, f)| *f)).map_err(Error)?;
+        let (old_key, new_key) = (key(module), key(&now));
+        for (&old, new) in &found {
+            match new {
+                Ok(offset) => translations.push((new_key, *offset, identity::token(old_key, old))),
+                Err(why) => {
+                    for (site, _) in frames.iter().filter(|(_, f)| f.offset == old) {
+                        lost.entry(*site).or_insert_with(|| why.clone());
+                    }
+                }
+            }
+        }
+        let matched = found.values().filter(|f| f.is_ok()).count();
+        notes.push(format!(
+            "{} was rebuilt since it was profiled: {matched} of {} frames were found again by function, file and line",
+            module.name(),
+            found.len()
+        ));
+    }
+
+    let tiers: Vec<ImageTier<'_>> =
+        plan.tiers.iter().map(|t| ImageTier { source: source(t), budget: t.budget.map(|b| b.0) }).collect();
+    let contents = Contents { tiers: &tiers, default_tier, sites: &sites, translations: &translations };
+    let mut image = vec![0; contents.words()];
+    contents
+        .write(&mut image)
+        .ok_or_else(|| Error(format!("the plan has {} tiers or none; 1 to {MAX_TIERS} can be used", tiers.len())))?;
+    Ok(Guide { image, notes, lost })
+}
+
+/// The plan's modules, each once.
+fn modules(plan: &Plan) -> Vec<Module> {
+    let mut all: Vec<Module> = plan.sites.iter().flat_map(|s| &s.frames).filter_map(|f| f.module.clone()).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// A plan for another program matches nothing: better said before the run than after it.
+fn same_program(plan: &Plan, modules: &[Module], program: &Path) -> Result<(), Error> {
+    let name = |p: &Path| p.file_name().map(|n| n.to_os_string()).unwrap_or_default();
+    let here = [Some(program.to_path_buf()), std::fs::canonicalize(program).ok()];
+    let here: Vec<_> = here.into_iter().flatten().map(|p| name(&p)).collect();
+    let planned = plan.command.first().map(|c| name(Path::new(c)));
+    let known =
+        planned.iter().any(|p| here.contains(p)) || modules.iter().any(|m| here.contains(&name(Path::new(&m.path))));
+    if known || plan.sites.is_empty() {
+        return Ok(());
+    }
+    Err(Error(format!(
+        "the plan was made for {}, not for {}; record and plan this program, or give the plan's own",
+        plan.command.first().map_or("another program", String::as_str),
+        program.display()
+    )))
+}
+
+/// Where a module of the plan lies now: the program about to run if it has the module's name, else the module's path.
+fn file_of(module: &Module, program: &Path) -> Option<PathBuf> {
+    let program = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_path_buf());
+    if program.file_name().is_some_and(|n| n.as_bytes() == module.name().as_bytes()) {
+        return Some(program);
+    }
+    Some(PathBuf::from(&module.path)).filter(|p| p.is_file())
+}
+
+fn key(module: &Module) -> u64 {
+    let id: Vec<u8> = (0..module.build_id.len() / 2)
+        .filter_map(|i| u8::from_str_radix(module.build_id.get(i * 2..i * 2 + 2)?, 16).ok())
+        .collect();
+    identity::module_key(&id, module.path.as_bytes())
+}
+
+fn source(tier: &PlannedTier) -> Source<'_> {
+    match &tier.dir {
+        Some(dir) => Source::Directory(dir.as_os_str().as_bytes()),
+        None if tier.nodes.is_empty() => Source::Plain,
+        None => Source::Nodes(tier.nodes.iter().filter(|&&n| n < 128).fold(0, |mask, &n| mask | 1 << n)),
+    }
+}
+
+/// Nodes with memory on this machine, with their size in bytes.
+pub fn nodes_here() -> BTreeMap<u32, u64> {
+    let mut nodes = BTreeMap::new();
+    for entry in std::fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(node) = name.to_str().and_then(|n| n.strip_prefix("node")).and_then(|n| n.parse().ok()) else {
+            continue;
+        };
+        let text = std::fs::read_to_string(entry.path().join("meminfo")).unwrap_or_default();
+        let total = text.lines().find(|l| l.contains("MemTotal:")).and_then(|l| l.split_whitespace().nth_back(1));
+        let kib: u64 = total.and_then(|t| t.parse().ok()).unwrap_or(0);
+        if kib > 0 {
+            nodes.insert(node, kib << 10);
+        }
+    }
+    nodes
+}
+
+fn check_tiers(tiers: &[PlannedTier], notes: &mut Vec<String>) -> Result<(), Error> {
+    let here = nodes_here();
+    for tier in tiers {
+        let name = &tier.name;
+        if tier.budget.is_some_and(|b| b.0 == 0) {
+            return Err(Error(format!("the plan gives tier `{name}` a budget of 0; remove the tier or give it room")));
+        }
+        if let Some(dir) = &tier.dir {
+            if !dir.is_dir() {
+                return Err(Error(format!(
+                    "tier `{name}` lies in {}, which is not a directory; make it or change `dir` in the plan",
+                    dir.display()
+                )));
+            }
+            continue;
+        }
+        if let Some(missing) = tier.nodes.iter().find(|n| !here.is_empty() && !here.contains_key(n)) {
+            let have: Vec<String> = here.keys().map(u32::to_string).collect();
+            return Err(Error(format!(
+                "tier `{name}` uses NUMA node {missing}, but this machine has only {}; change `nodes` in the plan",
+                have.join(", ")
+            )));
+        }
+        let size: u64 = if tier.nodes.is_empty() {
+            here.values().sum()
+        } else {
+            tier.nodes.iter().filter_map(|n| here.get(n)).sum()
+        };
+        if let Some(budget) = tier.budget.filter(|b| size > 0 && b.0 > size) {
+            return Err(Error(format!(
+                "tier `{name}` has a budget of {budget}, more than the {} of its memory; lower `budget` in the plan",
+                model::Bytes(size)
+            )));
+        }
+    }
+    let node_tiers: Vec<&PlannedTier> = tiers.iter().filter(|t| t.dir.is_none()).collect();
+    let places = |t: &PlannedTier| -> Vec<u32> {
+        if t.nodes.is_empty() { here.keys().copied().collect() } else { t.nodes.clone() }
+    };
+    if node_tiers.len() > 1 && node_tiers.iter().all(|t| places(t) == places(node_tiers[0])) {
+        let names: Vec<&str> = node_tiers.iter().map(|t| t.name.as_str()).collect();
+        notes.push(format!(
+            "the tiers {} share one memory on this machine: objects are placed and budgets kept, but nothing gets faster",
+            names.join(" and ")
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Bytes, Frame, PlannedSite};
+
+    fn plan() -> Plan {
+        let me = std::env::current_exe().unwrap();
+        let module = rebuilt::identity(&me).unwrap();
+        let tier = |name: &str| PlannedTier { name: name.into(), nodes: vec![], dir: None, budget: None };
+        Plan {
+            version: model::plan::PLAN_VERSION,
+            policy: "density".into(),
+            command: vec![me.display().to_string()],
+            platform: "here".into(),
+            threshold: Bytes::kib(4),
+            default_tier: "slow".into(),
+            tiers: vec![tier("fast"), tier("slow")],
+            sites: vec![PlannedSite {
+                id: SiteId(77),
+                label: "here".into(),
+                tier: "fast".into(),
+                why: "for the test".into(),
+                miss_share: 0.5,
+                peak: Bytes::mib(1),
+                resident: None,
+                frames: vec![Frame { module: Some(module), offset: 4096, source: vec![] }],
+            }],
+        }
+    }
+
+    #[test]
+    fn a_plan_becomes_an_image_and_one_memory_is_said_aloud() {
+        let plan = plan();
+        let guide = prepare(&plan, &std::env::current_exe().unwrap()).unwrap();
+        let image = wire::image::Image::new(&guide.image).unwrap();
+        assert_eq!((image.tier_of(77), image.tier_of(78)), (Some(0), None));
+        assert_eq!(image.default_tier(), 1);
+        assert!(guide.notes.iter().any(|n| n.contains("share one memory")), "{:?}", guide.notes);
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_refused_in_one_sentence() {
+        let me = std::env::current_exe().unwrap();
+        let refused = |change: &dyn Fn(&mut Plan), words: &str| {
+            let mut plan = plan();
+            change(&mut plan);
+            let e = prepare(&plan, &me).unwrap_err().to_string();
+            assert!(e.contains(words), "{e}");
+        };
+        refused(&|p| p.tiers[0].nodes = vec![99], "node 99");
+        refused(&|p| p.tiers[0].budget = Some(Bytes(0)), "budget of 0");
+        refused(&|p| p.tiers[0].budget = Some(Bytes(1 << 60)), "more than");
+        refused(&|p| p.tiers[0].dir = Some("/nowhere/at/all".into()), "not a directory");
+        refused(&|p| p.sites[0].tier = "warm".into(), "`warm`");
+        refused(&|p| p.default_tier = "cold".into(), "`cold`");
+        let e = prepare(&plan(), Path::new("/bin/ls")).unwrap_err().to_string();
+        assert!(e.contains("was made for"), "{e}");
+    }
+}

@@ -1,0 +1,82 @@
+//! Planned against real: what a guided run did, from the tally of its events and readings.
+
+use crate::Outcome;
+use crate::guide::Guide;
+use model::landing::{Landing, SiteLanding, TierLanding, Unlisted, Unmatched};
+use model::{Bytes, Plan, PlannedTier};
+use std::collections::HashSet;
+
+/// Sums up a guided run.
+pub fn landing(plan: &Plan, guide: &Guide, outcome: &Outcome) -> Landing {
+    let count = |name: &str| -> u64 {
+        outcome.processes.iter().flat_map(|p| &p.counters).filter(|(n, _)| n == name).map(|(_, v)| v).sum()
+    };
+    let tiers = plan
+        .tiers
+        .iter()
+        .enumerate()
+        .map(|(i, t)| TierLanding {
+            name: t.name.clone(),
+            budget: t.budget,
+            fell_back: count(&format!("fell_back_{i}")),
+            fell_back_bytes: Bytes(count(&format!("fell_back_bytes_{i}"))),
+        })
+        .collect();
+    let tally = &outcome.tally.sites;
+    let mut sites = Vec::new();
+    let mut unmatched = Vec::new();
+    for planned in &plan.sites {
+        let Some(seen) = tally.get(&planned.id).filter(|s| s.objects > 0) else {
+            let why = match guide.lost.get(&planned.id) {
+                Some(why) => why.clone(),
+                None => "no allocation of this run had this call stack".to_string(),
+            };
+            unmatched.push(Unmatched {
+                id: planned.id,
+                label: planned.label.clone(),
+                why,
+                miss_share: planned.miss_share,
+            });
+            continue;
+        };
+        let tier = plan.tiers.iter().find(|t| t.name == planned.tier);
+        sites.push(SiteLanding {
+            id: planned.id,
+            label: planned.label.clone(),
+            planned: planned.tier.clone(),
+            peak: Bytes(seen.peak),
+            placed: seen.bytes_in_tier.iter().take(plan.tiers.len()).map(|&b| Bytes(b)).collect(),
+            resident: seen.fullest.iter().map(|(&node, &bytes)| (node, Bytes(bytes))).collect(),
+            on_planned: tier.and_then(|t| share_on(t, seen.fullest.iter().map(|(&n, &b)| (n, b)))),
+        });
+    }
+    let named: HashSet<_> = plan.sites.iter().map(|s| s.id).collect();
+    let mut unlisted = Unlisted::default();
+    for seen in tally.iter().filter(|(id, s)| !named.contains(id) && s.objects > 0).map(|(_, s)| s) {
+        unlisted.sites += 1;
+        unlisted.objects += seen.objects;
+        unlisted.peak += Bytes(seen.peak);
+    }
+    let mut notes = guide.notes.clone();
+    let managing = outcome.processes.len();
+    if managing > 1 && plan.tiers.iter().any(|t| t.budget.is_some()) {
+        notes.push(format!("{managing} processes took part; each kept the budgets for itself"));
+    }
+    for process in outcome.processes.iter().filter(|p| !p.text.is_empty()) {
+        notes.push(format!("{}: {}", process.exe, process.text));
+    }
+    notes.extend(outcome.losses.iter().map(|l| l.note.clone()));
+    notes.dedup();
+    Landing { outcome: outcome.how.clone(), tiers, sites, unmatched, unlisted, notes }
+}
+
+/// Share of the resident bytes that lie on the tier's nodes.
+fn share_on(tier: &PlannedTier, resident: impl Iterator<Item = (i32, u64)> + Clone) -> Option<f64> {
+    if tier.nodes.is_empty() {
+        return None;
+    }
+    let present = resident.filter(|&(node, _)| node >= 0);
+    let all: u64 = present.clone().map(|(_, b)| b).sum();
+    let there: u64 = present.filter(|(n, _)| tier.nodes.contains(&(*n as u32))).map(|(_, b)| b).sum();
+    (all > 0).then(|| there as f64 / all as f64)
+}
