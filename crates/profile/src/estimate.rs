@@ -242,7 +242,7 @@ fn walks(sites: &[SiteSamples]) -> Vec<Walk> {
 /// Lines of the visit a burst stands for, and whether it walks the page in order.
 fn lines_of(b: &Burst) -> (f64, bool) {
     let stride = b.stride.unsigned_abs();
-    let span = stride * u64::from(b.accesses.saturating_sub(1));
+    let span = stride.saturating_mul(b.accesses.saturating_sub(1).into());
     // A stencil reads ahead and back again but moves on: its net way covers the lines it touched.
     let drifts = b.lines >= 2 && span as f64 >= 0.8 * f64::from(b.lines - 1) * LINE as f64;
     let walked = stride > 0 && (b.monotonic || drifts);

@@ -85,7 +85,7 @@ fn gather(db: &Connection) -> Result<Gathered> {
         memory.allocated = memory.allocated.saturating_add(size);
         memory.first_alloc = memory.first_alloc.min(alloc);
         memory.last_free = memory.last_free.max(free);
-        memory.total_lifetime += free - alloc;
+        memory.total_lifetime = memory.total_lifetime.saturating_add(free - alloc);
         samples.page_seconds.resize(intervals, 0.0);
         spread(&mut samples.page_seconds, size.div_ceil(PAGE) as f64 / 1e9, alloc, free, interval);
         let steps = steps.entry(site).or_default();

@@ -8,9 +8,13 @@
 use crate::reader::{Kind, look_at};
 use crate::{Error, schema, summary};
 use model::{Module, Nanos, SiteId, SourceLine};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ErrorCode, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long the end of a recording waits for somebody who reads the profile.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The run as it is known when it starts.
 #[derive(Clone, Debug)]
@@ -185,6 +189,7 @@ impl Writer {
             .map_err(|e| fail(e.to_string()))?;
         let make = || -> rusqlite::Result<Connection> {
             let db = Connection::open(path)?;
+            db.busy_timeout(Duration::ZERO)?;
             db.set_prepared_statement_cache_capacity(32);
             db.execute_batch(&format!(
                 "PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;
@@ -395,11 +400,16 @@ impl Writer {
     /// Makes everything so far durable against the end of this process. `now` is the time of the run.
     pub fn commit(&mut self, now: Nanos) -> Result<(), Error> {
         self.put("UPDATE run SET duration_ns = ?", [now.0 as i64])?;
-        self.db.execute_batch("COMMIT; BEGIN").map_err(|e| self.fail(e))
+        match self.db.execute_batch("COMMIT; BEGIN") {
+            // Somebody reads the profile at this moment. The rings cannot wait: the next commit takes this one along.
+            Err(e) if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(()),
+            result => result.map_err(|e| self.fail(e)),
+        }
     }
 
     /// The run is over: estimates the misses, writes how it ended, and leaves one complete file.
     pub fn finish(mut self, duration: Nanos, outcome: &str) -> Result<(), Error> {
+        self.db.busy_timeout(PATIENCE).map_err(|e| self.fail(e))?;
         self.commit(duration)?;
         let work = |db: &Connection| -> rusqlite::Result<()> {
             db.execute("UPDATE run SET outcome = ?", [outcome])?;

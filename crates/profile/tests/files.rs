@@ -1,0 +1,231 @@
+//! Profiles as files: written and read back, and what is said about files that are not whole, ours, or of this version.
+
+use hearth_profile as profile;
+use model::{Bytes, Module, Nanos, Origin, Pattern, SiteId, SourceLine};
+use profile::estimate::Burst;
+use profile::{FrameRow, Machine, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
+use std::path::{Path, PathBuf};
+
+fn create(path: &Path) -> Result<Writer, profile::Error> {
+    let run = Run {
+        command: vec!["./app".into(), "two words".into()],
+        cwd: "/home/me".into(),
+        started: 1_700_000_000,
+        threshold: 4096,
+        sampler: "page-fault".into(),
+        epoch_ns: 5,
+    };
+    let machine =
+        Machine { platform: None, cpu: "a CPU".into(), kernel: "6.1".into(), llc: 1 << 20, llc_origin: Origin::User };
+    Writer::create(path, &run, &machine)
+}
+
+/// Two seconds of a program with a stream, an object freed and allocated again, and one that nobody touches.
+fn fill(w: &mut Writer) {
+    let process = w.process(&ProcessRow { pid: 9, ppid: 1, exe: "/bin/app".into(), start_ns: 0 }).unwrap();
+    let module = Module { path: "/bin/app".into(), build_id: "00ff".into() };
+    let row = w.module(&module).unwrap();
+    let frames = [FrameRow { module: Some(row), offset: 0x1234 }, FrameRow { module: None, offset: u64::MAX }];
+    w.frames(SiteId(u64::MAX), &frames, false).unwrap();
+    let hot = w.site(SiteId(u64::MAX)).unwrap();
+    let twice = w.site(SiteId(2)).unwrap();
+    let line = |f: &str, line| SourceLine { function: f.into(), file: "app.c".into(), line };
+    w.symbol(row, 0x1234, &[line("inlined", 3), line("outer", 9)]).unwrap();
+    let object = |site, addr, size, alloc_ns, free_ns| ObjectRow {
+        process,
+        site,
+        tid: 9,
+        addr,
+        size,
+        alloc_ns,
+        free_ns,
+        tier: 0,
+        realloc: false,
+    };
+    w.object(1, &object(hot, 1 << 20, 8 << 20, 0, None)).unwrap();
+    w.object(2, &object(twice, 1 << 30, 10_000, 100_000_000, None)).unwrap();
+    w.freed(2, 600_000_000).unwrap();
+    w.object(3, &object(twice, 1 << 30, 20_000, 600_000_000, Some(700_000_000))).unwrap();
+    for (time_ns, bytes) in [(500_000_000, 4096), (1_500_000_000, 8192)] {
+        for (node, bytes) in [(0, bytes), (1, 4096), (-1, 1 << 20)] {
+            let r = ResidencyRow { process, site: hot, time_ns, node, pages: 1, bytes, share: 0.5 };
+            w.residency(&r).unwrap();
+        }
+    }
+    let burst = Burst { accesses: 64, stores: 32, lines: 8, monotonic: true, limited: true, stride: -8, ns: 1000 };
+    for i in 0..200u64 {
+        let addr = (1 << 20) + i * 4096 + 8;
+        let (time_ns, object) = (i * 10_000_000, (i > 0).then_some(1));
+        let burst = (i % 2 == 0).then_some(burst);
+        let v = VisitRow {
+            process,
+            site: hot,
+            object,
+            tid: 9,
+            time_ns,
+            addr,
+            ip: 1,
+            store: i % 2 == 1,
+            wait_ns: 50_000_000,
+            burst,
+        };
+        w.visit(&v).unwrap();
+    }
+    w.quiet(&QuietRow {
+        process,
+        site: twice,
+        object: Some(2),
+        time_ns: 300_000_000,
+        page: 1 << 30,
+        wait_ns: 90_000_000,
+    })
+    .unwrap();
+    w.loss(Some(process), "ring-full", 3, "dropped").unwrap();
+    w.loss(Some(process), "ring-full", 5, "dropped").unwrap();
+    w.process_status(process, 2_000_000_000, "ended").unwrap();
+}
+
+fn whole(folder: &Path) -> PathBuf {
+    let path = folder.join("a.hearth");
+    let mut w = create(&path).unwrap();
+    fill(&mut w);
+    w.finish(Nanos(2_000_000_000), "exit 0").unwrap();
+    path
+}
+
+#[test]
+fn what_is_written_is_observed() {
+    let folder = tempfile::tempdir().unwrap();
+    let o = profile::open(whole(folder.path())).unwrap().observed().unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!((o.command.len(), o.started, o.duration, o.processes), (2, 1_700_000_000, Nanos(2_000_000_000), 1));
+    assert_eq!((o.outcome.as_str(), o.losses.len(), o.losses[0].count), ("exit 0", 1, 5));
+    assert!((o.unattributed - 1.0 / 200.0).abs() < 1e-9);
+    let (hot, twice) = (&o.sites[0], &o.sites[1]);
+    assert_eq!((hot.site.id, hot.pattern, hot.samples), (SiteId(u64::MAX), Pattern::Stream { stride: -8 }, 200));
+    assert_eq!(hot.site.frames[0].source.len(), 2);
+    assert_eq!(hot.site.label(), "inlined (app.c:3)");
+    assert_eq!((hot.site.frames[1].offset, hot.resident), (u64::MAX, Some(Bytes(12288))));
+    // Half of the stepped accesses and half of the first ones were stores.
+    let (misses, stores) = (hot.misses(), hot.store_misses);
+    assert!(misses > 0.0 && (stores / misses - 0.75).abs() < 0.01, "{stores} of {misses}");
+    assert_eq!(
+        (twice.objects, twice.largest, twice.peak, twice.allocated),
+        (2, Bytes(20_000), Bytes(20_000), Bytes(30_000))
+    );
+    assert_eq!((twice.first_alloc, twice.last_free), (Nanos(100_000_000), Nanos(700_000_000)));
+    assert_eq!((twice.mean_lifetime, twice.misses()), (Nanos(300_000_000), 0.0));
+    assert_eq!(o.timeline.len(), 200);
+    let live = |i: usize| o.timeline[i].live.iter().map(|l| l.1.0).sum::<u64>();
+    assert_eq!((live(5), live(30), live(65), live(80)), (8 << 20, (8 << 20) + 10_000, (8 << 20) + 20_000, 8 << 20));
+    let by_time: f64 = o.timeline.iter().flat_map(|p| &p.misses).map(|m| m.1).sum();
+    assert!((by_time / misses - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn an_unfinished_profile_says_the_same_from_its_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let finished = profile::open(whole(folder.path())).unwrap().observed().unwrap();
+    let path = folder.path().join("b.hearth");
+    let mut w = create(&path).unwrap();
+    fill(&mut w);
+    w.commit(Nanos(2_000_000_000)).unwrap();
+    // What comes after the last commit is not there, as after `kill -9`.
+    w.site(SiteId(77)).unwrap();
+    let o = profile::open(&path).unwrap().observed().unwrap();
+    assert_eq!(o.outcome, "unfinished");
+    assert_eq!((o.sites, o.timeline), (finished.sites, finished.timeline));
+}
+
+#[test]
+fn a_reader_does_not_stop_the_recorder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.hearth");
+    let mut w = create(&path).unwrap();
+    fill(&mut w);
+    w.commit(Nanos(1)).unwrap();
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM object").unwrap();
+    let n: i64 = reader.query_row("SELECT count(*) FROM object", [], |r| r.get(0)).unwrap();
+    w.site(SiteId(77)).unwrap();
+    let start = std::time::Instant::now();
+    w.commit(Nanos(2)).unwrap();
+    assert!(start.elapsed().as_millis() < 100, "the recorder waited for a reader");
+    assert_eq!(n, 3);
+    reader.execute_batch("COMMIT").unwrap();
+    w.commit(Nanos(3)).unwrap();
+    let sites: i64 = reader.query_row("SELECT count(*) FROM site", [], |r| r.get(0)).unwrap();
+    assert_eq!(sites, 3, "the next commit takes along what the former one could not write");
+}
+
+#[test]
+fn what_is_no_profile_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = whole(folder.path());
+    let good = std::fs::read(&path).unwrap();
+    let say = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        match profile::open(&path).and_then(|p| p.observed()) {
+            Ok(_) => "fine".to_string(),
+            Err(e) => e.to_string(),
+        }
+    };
+    assert_eq!(say(&good), "fine");
+    assert!(say(b"").contains("an empty file"));
+    assert!(say(b"not a profile at all").contains("not an SQLite file"));
+    assert!(say(&good[..60]).contains("cut off within its header"));
+    assert!(say(&good[..good.len() / 2]).contains("is cut off: it has"));
+    let mut foreign = good.clone();
+    foreign[68..72].fill(0);
+    assert!(say(&foreign).contains("an SQLite database of another program"));
+    let mut newer = good.clone();
+    newer[63] = 2;
+    assert!(say(&newer).contains("profile version 2, this one reads up to 1"), "{}", say(&newer));
+    let mut corrupt = good.clone();
+    let middle = good.len() / 3;
+    corrupt[middle..middle * 2].fill(0xa5);
+    assert!(say(&corrupt).contains("is damaged"), "{}", say(&corrupt));
+    let sentence = profile::open(folder.path().join("none")).err().unwrap().to_string();
+    assert!(sentence.contains("does not exist") && sentence.contains("hearth record"));
+    assert!(profile::open(folder.path()).err().unwrap().to_string().contains("a directory"));
+}
+
+#[test]
+fn damage_anywhere_is_an_error_or_harmless() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = whole(folder.path());
+    let good = std::fs::read(&path).unwrap();
+    let mut at = 100u64;
+    for round in 0..150u64 {
+        let mut bad = good.clone();
+        for _ in 0..8 {
+            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round + 1);
+            let i = (at >> 20) as usize % bad.len();
+            bad[i] = (at >> 50) as u8;
+        }
+        std::fs::write(&path, bad).unwrap();
+        let _ = profile::open(&path).and_then(|p| p.observed());
+    }
+}
+
+#[test]
+fn only_a_profile_is_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = whole(folder.path());
+    create(&path).unwrap().finish(Nanos(1), "exit 1").unwrap();
+    assert_eq!(profile::open(&path).unwrap().observed().unwrap().outcome, "exit 1");
+    for (name, bytes) in [("text", &b"my notes"[..]), ("cut", b"SQLite format 3\0")] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let sentence = create(&path).err().unwrap().to_string();
+        assert!(sentence.contains("is not overwritten"), "{sentence}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+    assert!(create(folder.path()).err().unwrap().to_string().contains("a directory"));
+    assert!(create(Path::new("/dev/null")).err().unwrap().to_string().contains("not a regular file"));
+    let nowhere = create(&folder.path().join("no/such/folder")).err().unwrap().to_string();
+    assert!(nowhere.contains("No such file"), "{nowhere}");
+    let path = folder.path().join("never-started");
+    create(&path).unwrap().discard();
+    assert!(!path.exists());
+}
