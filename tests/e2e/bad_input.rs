@@ -126,7 +126,7 @@ fn plans_that_are_none() {
 #[test]
 fn a_plan_of_another_program() {
     let room = furnished();
-    refused(&room, &["run", "--plan", "good.toml", "--", &program("deep")], &["good.toml"]);
+    refused(&room, &["run", "--plan", "good.toml", "--", &program("deep")], &["phases", "deep"]);
     refused(&room, &["run", "--plan", "good.toml", "--", "no-such-program"], &["no-such-program"]);
 }
 
