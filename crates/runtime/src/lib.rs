@@ -5,6 +5,8 @@
 //! part of the [`range`]) → [`objects`] (whose it is) → [`process`] (an event for the recorder). Beside the road, the
 //! [`sampler`] watches which objects are touched.
 //!
+//! [`fork`] keeps parents and children apart where memory is a file's.
+//!
 //! This code runs inside `malloc` of every program. Therefore: nothing here allocates (but jemalloc, for its own
 //! bookkeeping), waits, prints or panics; there is no thread-local storage with destructors; whatever fails, the program
 //! goes on with its own allocator.
@@ -15,6 +17,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("libhearth.so is written for x86-64 Linux with glibc");
 
+pub mod fork;
 pub mod heap;
 pub mod interpose;
 pub mod manage;

@@ -8,6 +8,8 @@ use wire::process::MAX_TIERS;
 
 static IMAGE: AtomicPtr<Image<'static>> = AtomicPtr::new(core::ptr::null_mut());
 static FILES: [AtomicI32; MAX_TIERS] = [const { AtomicI32::new(-1) }; MAX_TIERS];
+/// Inode of each file: a descriptor number may have been closed, and given to another file, behind our back.
+static INODES: [AtomicU64; MAX_TIERS] = [const { AtomicU64::new(0) }; MAX_TIERS];
 static LIVE: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
 /// Resident bytes of a tier at the last reading, and what was allocated in it since.
 static RESIDENT: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
@@ -119,6 +121,21 @@ pub fn is_file(tier: usize) -> bool {
     FILES.get(tier).is_some_and(|f| f.load(Relaxed) >= 0)
 }
 
+/// The file tiers' memory in use: start and length of each.
+pub fn files() -> impl Iterator<Item = (usize, usize)> {
+    (0..tiers()).filter(|&t| is_file(t)).map(|t| (range::base() + t * range::tier_span(), heap::used(t)))
+}
+
+/// In a forked child, when its memory no longer is the files': tiers of files become plain memory.
+pub fn forget_files() {
+    for (slot, kept) in FILES.iter().zip(&INODES) {
+        if slot.load(Relaxed) >= 0 {
+            // From now on `map_file` refuses, as the descriptor is not the file's.
+            kept.store(1, Relaxed);
+        }
+    }
+}
+
 /// Makes `size` bytes at `addr` (`offset` within the tier's part of the range) usable and binds them to the tier's
 /// memory. `false` if the memory is not to be had.
 pub fn back(tier: usize, offset: usize, addr: usize, size: usize) -> bool {
@@ -153,6 +170,16 @@ unsafe fn bind(addr: usize, size: usize, mask: u128) -> bool {
     true
 }
 
+/// Inode of an open file; 0 if it is not open.
+fn inode(fd: i32) -> u64 {
+    // SAFETY: plain data; fstat fills it.
+    unsafe {
+        let mut stat: libc::stat = core::mem::zeroed();
+        let done = sys::call3(libc::SYS_fstat, fd as usize, &raw mut stat as usize, 0) == 0;
+        if done { stat.st_ino ^ stat.st_dev << 48 } else { 0 }
+    }
+}
+
 /// Maps a part of the tier's file, its blocks allocated first: a full file system is an answer here, and would be a
 /// SIGBUS in the program later. The file has no name and ends with the process.
 fn map_file(tier: usize, path: &[u8], offset: usize, addr: usize, size: usize) -> bool {
@@ -181,11 +208,18 @@ fn map_file(tier: usize, path: &[u8], offset: usize, addr: usize, size: usize) -
                 opened as i32
             }
         };
-        if let Err(other) = slot.compare_exchange(-1, fd, AcqRel, Acquire) {
-            // SAFETY: our own descriptor, which lost the race.
-            unsafe { sys::call3(libc::SYS_close, fd as usize, 0, 0) };
-            fd = other;
+        match slot.compare_exchange(-1, fd, AcqRel, Acquire) {
+            Ok(_) => INODES.get(tier).into_iter().for_each(|kept| kept.store(inode(fd), Release)),
+            Err(other) => {
+                // SAFETY: our own descriptor, which lost the race.
+                unsafe { sys::call3(libc::SYS_close, fd as usize, 0, 0) };
+                fd = other;
+            }
         }
+    }
+    if INODES.get(tier).map(|k| k.load(Acquire)) != Some(inode(fd)) {
+        process::say(b"the program closed the descriptor of a file tier; further objects go to the next tier");
+        return false;
     }
     let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_SHARED | libc::MAP_FIXED) as usize;

@@ -2,7 +2,7 @@
 //!
 //! Before the constructor runs, and in every process without a session, the library only passes allocations on.
 
-use crate::{interpose, next, plan, process, sampler, stack, sys};
+use crate::{fork, interpose, next, plan, process, sampler, stack, sys};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use wire::image::Image;
@@ -49,6 +49,7 @@ extern "C" fn start() {
     if !process::prepare() || !stack::prepare() || crate::range::tier_span() == 0 {
         return;
     }
+    fork::prepare();
     if config.flags & (flags::EVENTS | flags::PLAN) != 0 {
         if config.flags & flags::SAMPLER != 0 {
             sampler::prepare(&config);

@@ -23,6 +23,8 @@ pub struct Thread {
     pub ring: Cell<u32>,
     /// 1 + the thread's number, which picks its arenas; 0 not yet given.
     pub number: Cell<u32>,
+    /// Pipe between parent and child of the fork in progress.
+    pub fork_pipe: Cell<[i32; 2]>,
     /// Bounds of the stacks the thread runs on.
     pub stack: UnsafeCell<ThreadStack>,
     /// The single-step burst in progress.

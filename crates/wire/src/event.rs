@@ -112,7 +112,8 @@ pub struct Burst {
     pub limited: bool,
     /// Mean distance from one access to the next, in bytes.
     pub stride: i32,
-    /// How long it took.
+    /// How long the page was watched, from the first access on: to the last one if the limit was reached, else to the
+    /// end of the wait for another, in ns.
     pub ns: u64,
 }
 

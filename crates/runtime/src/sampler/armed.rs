@@ -71,7 +71,7 @@ pub struct Entry {
     pub up: bool,
     /// See `up`.
     pub down: bool,
-    /// When the last access was.
+    /// When the last access was, or the end of the watch for another.
     pub last_time: u64,
 }
 
@@ -186,6 +186,8 @@ fn settle(entry: &mut Entry, now: u64) {
         }
         State::Burst | State::Stepping => {
             open(entry.page);
+            // Watched until now, though nothing more came: that time counts as part of the burst.
+            entry.last_time = now;
             entry.state = State::Visited;
         }
     }
