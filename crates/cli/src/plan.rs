@@ -111,9 +111,9 @@ fn summary(policy: &dyn Policy, plan: &Plan, observed: &Observed, platform: &Pla
         let of = tier.budget.map_or_else(String::new, |b: Bytes| format!(" of {b}"));
         let sites = if tier.sites == 1 { "site" } else { "sites" };
         out += &format!(
-            "  {:name$}  ~{:>5.1}% of misses (predicted)  {:>8}{of} in {} {sites}\n",
+            "  {:name$}  {:>6} of misses (predicted)  {:>8}{of} in {} {sites}\n",
             tier.name,
-            tier.miss_share * 100.0,
+            format!("~{:.1}%", tier.miss_share * 100.0),
             tier.bytes,
             tier.sites,
         );

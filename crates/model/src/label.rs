@@ -103,6 +103,18 @@ mod tests {
     }
 
     #[test]
+    fn without_lines_a_function_is_told_apart_by_offset() {
+        let frame = |offset| Frame {
+            module: Some(Module { path: "/lib/libx.so".to_string(), build_id: String::new() }),
+            offset,
+            source: vec![SourceLine { function: "grow".to_string(), file: String::new(), line: 0 }],
+        };
+        let sites = [0x10, 0x20].map(|n| Site { id: SiteId(n), frames: vec![frame(n)] });
+        let labels = labels(&sites);
+        assert_eq!(sites.map(|s| labels[&s.id].clone()), ["grow [libx.so+0x10]", "grow [libx.so+0x20]"]);
+    }
+
+    #[test]
     fn a_function_with_two_callers_keeps_its_name() {
         let stacks: [&[&str]; 2] = [&["grow", "setup", "main"], &["grow", "step", "main"]];
         assert_eq!(named(&stacks), ["grow, from setup", "grow, from step"]);

@@ -110,12 +110,9 @@ impl Frame {
         }
     }
 
-    /// A line of the source form, with the module's name where no file says where it is.
+    /// A line of the source form; where no file and line tell it from others in its function, the place does.
     pub fn line_text(&self, line: &SourceLine) -> String {
-        match (&self.module, line.file.is_empty()) {
-            (Some(m), true) => format!("{line} [{}]", m.name()),
-            _ => line.to_string(),
-        }
+        if line.file.is_empty() { format!("{line} [{}]", self.place()) } else { line.to_string() }
     }
 }
 

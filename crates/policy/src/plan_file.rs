@@ -101,12 +101,6 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
             writeln!(out, "budget = {}", size(budget))?;
         }
     }
-    for (module, name) in &modules.in_order {
-        writeln!(out, "\n[[module]]")?;
-        writeln!(out, "name = {}", quoted(name))?;
-        writeln!(out, "path = {}", quoted(&module.path))?;
-        writeln!(out, "build_id = {}", quoted(&module.build_id))?;
-    }
     for site in &plan.sites {
         writeln!(out, "\n[[site]]")?;
         writeln!(out, "id = {}", quoted(&site.id.to_string()))?;
@@ -128,6 +122,12 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
             }
             writeln!(out, "]")?;
         }
+    }
+    for (module, name) in &modules.in_order {
+        writeln!(out, "\n[[module]]")?;
+        writeln!(out, "name = {}", quoted(name))?;
+        writeln!(out, "path = {}", quoted(&module.path))?;
+        writeln!(out, "build_id = {}", quoted(&module.build_id))?;
     }
     writeln!(out, "\n{LAST_LINE}")
 }

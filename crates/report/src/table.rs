@@ -47,10 +47,10 @@ pub fn table(observed: &Observed, width: usize, top: usize) -> String {
     for (name, figures) in names.iter().zip(&lines) {
         if width >= WIDE {
             let room = width - figures_width - 2;
-            let name = cut(name, room);
+            let name = fit(name, room);
             out.push_str(&format!("{name}{:pad$}  {figures}\n", "", pad = room - name.width()));
         } else {
-            out.push_str(&format!("{}\n{figures}\n", cut(name, width)));
+            out.push_str(&format!("{}\n{figures}\n", fit(name, width)));
         }
     }
     out
@@ -119,6 +119,14 @@ fn figures_of_rest(rest: &[&SiteUse], total: f64) -> [String; 9] {
         words::count(objects as f64),
         String::new(),
     ]
+}
+
+/// An id with its label in at most `width` columns: in full, else briefly, else cut.
+fn fit(name: &str, width: usize) -> String {
+    match name.split_once("  ") {
+        Some((id, label)) if name.width() > width => cut(&format!("{id}  {}", words::brief(label)), width),
+        _ => cut(name, width),
+    }
 }
 
 /// `text` in at most `width` columns, its end replaced by an ellipsis where it is longer.

@@ -42,8 +42,9 @@ pub fn round_count(x: f64) -> String {
 pub fn brief(label: &str) -> String {
     let one = |part: &str| {
         let (part, offset) = part.rfind(", at ").map_or((part, ""), |at| part.split_at(at));
-        let (name, place) = match part.rfind(" (") {
-            Some(at) if part.ends_with(')') => part.split_at(at),
+        let (name, place) = match (part.rfind(" ("), part.rfind(" [")) {
+            (Some(at), _) if part.ends_with(')') => part.split_at(at),
+            (_, Some(at)) if part.ends_with(']') => part.split_at(at),
             _ => (part, ""),
         };
         // Templates and operators do not shorten by rule; they stay as they are.
@@ -127,12 +128,12 @@ pub fn header(observed: &Observed) -> Vec<String> {
         said.push(format!("no access samples (sampler: {}), so nothing is known about heat", observed.sampler));
     } else {
         said.push(format!(
-            "~ estimated from {} of the {} sampler{}",
-            plural(samples, "sample"),
+            "~ marks estimates of the {} sampler from {}{}",
             observed.sampler,
+            plural(samples, "sample"),
             match observed.sampler_error.trim_end_matches('.') {
                 "" => String::new(),
-                error => format!("; {error}"),
+                error => format!(": {error}"),
             }
         ));
         said.push(format!("{} of the samples hit no recorded object", percent(observed.unattributed)));
@@ -191,6 +192,7 @@ mod tests {
             ("LAMMPS_NS::NeighList::grow(int, int) (neigh_list.cpp:174)", "NeighList::grow (neigh_list.cpp:174)"),
             ("grow (a.c:1), from ns::b::setup(int) (b.c:2)", "grow (a.c:1), from b::setup (b.c:2)"),
             ("a::b::c(int)", "b::c"),
+            ("a::b::c(int) [lib.so+0x12]", "b::c [lib.so+0x12]"),
             ("n::a::f(int) (a.c:1), at lib.so+0x12", "a::f (a.c:1), at lib.so+0x12"),
             ("MyPage<int>::allocate() (my_page.cpp:1)", "MyPage<int>::allocate() (my_page.cpp:1)"),
             ("app+0x12", "app+0x12"),

@@ -52,7 +52,7 @@ pub fn section(observed: &Observed, labels: &Labels) -> String {
 
 fn row(site: &SiteUse, label: &str, total: f64, with_stack: bool) -> String {
     let id = site.site.id;
-    let name = format!("<code>{}</code> {}", short_id(site), text(label));
+    let name = format!("{} <code>{}</code>", text(label), short_id(site));
     let name = if with_stack { format!("<details><summary>{name}</summary>{}</details>", stack(site)) } else { name };
     let sampled = site.samples > 0 || site.misses() > 0.0;
     let share = words::share(site.misses(), total);
