@@ -2,7 +2,8 @@
  *
  *   alloc [--scale PERCENT]
  *
- * Prints a line a measurement: workload, threads, nanoseconds per operation of one thread. The workloads:
+ * Prints a line a measurement: workload, threads, nanoseconds of wall time and of processor time per operation of one
+ * thread. The workloads:
  *
  *   small           1,000 live objects a thread, sizes 16 B to just under 4 KiB evenly over the logarithm; an operation
  *                   frees one at random, allocates another and writes its first 8 bytes
@@ -45,13 +46,23 @@ static const workload workloads[] = {
 enum { WORKLOADS = sizeof workloads / sizeof *workloads };
 
 static pthread_barrier_t barrier;
-static double result[MAX_THREADS];
+typedef struct {
+    double wall, cpu;
+} nanoseconds;
+static nanoseconds result[MAX_THREADS];
 static int scale = 100;
 
-static double now(void) {
+static double clock_of(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec * 1e9 + t.tv_nsec;
+}
+static nanoseconds now(void) {
+    return (nanoseconds){clock_of(CLOCK_MONOTONIC), clock_of(CLOCK_THREAD_CPUTIME_ID)};
+}
+static nanoseconds since(nanoseconds start, double operations) {
+    nanoseconds end = now();
+    return (nanoseconds){(end.wall - start.wall) / operations, (end.cpu - start.cpu) / operations};
 }
 
 __attribute__((noinline)) static void *allocate(size_t size) {
@@ -92,13 +103,13 @@ static void *work(void *argument) {
     if (!w) {
         long pairs = 20000000L * scale / 100;
         pthread_barrier_wait(&barrier);
-        double start = now();
+        nanoseconds start = now();
         for (long i = 0; i < pairs; i++) {
             void *p = malloc(64);
             __asm__ volatile("" : "+r"(p)::"memory");
             free(p);
         }
-        result[j->index] = (now() - start) / (2.0 * pairs);
+        result[j->index] = since(start, 2.0 * pairs);
         return NULL;
     }
     step *steps = malloc(TABLE * sizeof *steps);
@@ -114,9 +125,9 @@ static void *work(void *argument) {
     long operations = w->operations * scale / 100;
     run(w, steps, live, operations / 10); /* Warm-up: fills the live set, and the allocator's caches. */
     pthread_barrier_wait(&barrier);
-    double start = now();
+    nanoseconds start = now();
     run(w, steps, live, operations);
-    result[j->index] = (now() - start) / operations;
+    result[j->index] = since(start, operations);
     pthread_barrier_wait(&barrier);
     for (int i = 0; i < w->live; i++) free(live[i]);
     free(live);
@@ -132,13 +143,14 @@ static void measure(const workload *w, int threads) {
         jobs[t] = (job){w, t};
         if (pthread_create(&handles[t], NULL, work, &jobs[t])) exit(1);
     }
-    double sum = 0;
+    nanoseconds sum = {0, 0};
     for (int t = 0; t < threads; t++) {
         pthread_join(handles[t], NULL);
-        sum += result[t];
+        sum.wall += result[t].wall;
+        sum.cpu += result[t].cpu;
     }
     pthread_barrier_destroy(&barrier);
-    printf("%s %d %.3f\n", w ? w->name : "tight", threads, sum / threads);
+    printf("%s %d %.3f %.3f\n", w ? w->name : "tight", threads, sum.wall / threads, sum.cpu / threads);
     fflush(stdout);
 }
 
