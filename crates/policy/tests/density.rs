@@ -31,7 +31,7 @@ fn a_site_that_does_not_fit_is_passed_over_and_the_next_is_tried() {
     let order: Vec<u64> = plan.sites.iter().map(|s| s.id.0).collect();
     assert_eq!(order, [1, 3, 2, 4], "fast tier first, hottest first");
     let why = |n: u64| plan.sites.iter().find(|s| s.id.0 == n).unwrap().why.clone();
-    assert_eq!(why(1), "4.0 misses/byte, 1st densest; fits in the 100 B of dram");
+    assert_eq!(why(1), "4.0 misses/byte, 1st densest; fits in dram");
     assert_eq!(why(2), "3.0 misses/byte, 2nd densest; does not fit in the 60 B left of dram");
     assert_eq!(why(4), "1.0 misses/byte, 4th densest; does not fit in the 10 B left of dram");
     assert_eq!(
@@ -84,7 +84,7 @@ fn stores_weigh_what_they_cost_in_the_tier_a_site_would_be_left_in() {
     let slow_writes = platform(vec![dram.clone(), optane(30.0, 10.0)]);
     assert_eq!(winner(&slow_writes, &Options::default()), 2, "60 stores at three times the cost beat 100 loads");
     let plan = decide(&seen, &slow_writes, &Options::default()).unwrap();
-    assert_eq!(plan.sites[0].why, "6.0 misses/byte (stores count 3.0x), 1st densest; fits in the 10 B of dram");
+    assert_eq!(plan.sites[0].why, "6.0 misses/byte (stores count 3.0x), 1st densest; fits in dram");
 
     let said = Tier { coefficients: Some(Coefficients { load: 1.0, store: 1.0 }), ..optane(30.0, 10.0) };
     let said = platform(vec![dram, said]);
@@ -95,7 +95,7 @@ fn stores_weigh_what_they_cost_in_the_tier_a_site_would_be_left_in() {
     options.coefficients.insert("optane".to_string(), Coefficients { load: 0.0, store: 1.0 });
     assert_eq!(
         decide(&seen, &said, &options).unwrap().sites[0].why,
-        "6.0 misses/byte (only stores count), 1st densest; fits in the 10 B of dram"
+        "6.0 misses/byte (only stores count), 1st densest; fits in dram"
     );
 }
 

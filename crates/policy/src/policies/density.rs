@@ -81,10 +81,7 @@ fn fill(sites: &[SiteUse], tiers: &[TierUse], options: &Options) -> Vec<Placemen
                     placements[i].tier = k;
                     room = room.map(|free| free - size(i));
                     if k == 0 {
-                        placements[i].why = match tier.budget {
-                            Some(budget) => format!("{heat}; fits in the {budget} of {}", tier.tier.name),
-                            None => heat,
-                        };
+                        placements[i].why = format!("{heat}; fits in {}", tier.tier.name);
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! One self-contained page: no network, no fonts or scripts from elsewhere, readable when printed.
 //!
 //! The pictures are SVG made here, so the page shows them with scripts switched off too; the script only adds sorting,
-//! filtering and a quicker tooltip. Every text from the program passes [`svg::text`], so no symbol name can become
+//! filtering and a quicker tooltip. Every text from the program passes `svg::text`, so no symbol name can become
 //! markup.
 
 mod scatter;
