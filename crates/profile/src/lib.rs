@@ -56,8 +56,8 @@ pub enum Error {
         /// Its version.
         found: i64,
     },
-    /// A file that is not ours would be overwritten.
-    #[error("{} exists and is not a Hearth profile ({what}), so it is not overwritten; choose another output with -o", path.display())]
+    /// A file that is not ours, or in use, would be overwritten.
+    #[error("{} is not overwritten ({what}); choose another output with -o", path.display())]
     Occupied {
         /// The file.
         path: PathBuf,

@@ -28,7 +28,7 @@ pub(crate) fn look_at(path: &Path) -> std::io::Result<Kind> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Kind::Nothing),
         Err(e) => return Err(e),
         Ok(m) if m.is_dir() => return Ok(Kind::Other("a directory".into())),
-        Ok(m) if !m.is_file() => return Ok(Kind::Other("not a regular file".into())),
+        Ok(m) if !m.is_file() => return Ok(Kind::Other("something that is not a regular file".into())),
         Ok(m) if m.len() == 0 => return Ok(Kind::Empty),
         Ok(_) => std::fs::File::open(path)?,
     };
@@ -36,7 +36,7 @@ pub(crate) fn look_at(path: &Path) -> std::io::Result<Kind> {
     file.take(100).read_to_end(&mut head)?;
     let be = |at: usize, n: usize| head[at..at + n].iter().fold(0u64, |v, &b| v << 8 | u64::from(b));
     Ok(if !head.starts_with(b"SQLite format 3\0") {
-        Kind::Other("not an SQLite file".into())
+        Kind::Other("a file of another kind".into())
     } else if head.len() < 100 {
         Kind::Other("an SQLite file cut off within its header".into())
     } else if be(68, 4) != schema::APPLICATION_ID as u64 {

@@ -169,6 +169,9 @@ impl Writer {
         let fail = |why: String| Error::Write { path: path.to_owned(), why };
         match look_at(path) {
             Ok(Kind::Profile { .. }) => {
+                if being_written(path) {
+                    return Err(Error::Occupied { path: path.to_owned(), what: "another hearth writes it now".into() });
+                }
                 for old in [path.to_owned(), beside(path, "-journal")] {
                     match std::fs::remove_file(&old) {
                         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(fail(e.to_string())),
@@ -177,7 +180,12 @@ impl Writer {
                 }
             }
             Ok(Kind::Nothing | Kind::Empty) => {}
-            Ok(Kind::Other(what)) => return Err(Error::Occupied { path: path.to_owned(), what }),
+            Ok(Kind::Other(what)) => {
+                return Err(Error::Occupied {
+                    path: path.to_owned(),
+                    what: format!("it is not a Hearth profile but {what}"),
+                });
+            }
             Err(e) => return Err(fail(e.to_string())),
         }
         // SQLite says "unable to open database file" for everything; the system says why.
@@ -220,7 +228,8 @@ impl Writer {
                     machine.llc_origin.to_string()
                 ],
             )?;
-            db.execute_batch("COMMIT; BEGIN")?;
+            // Immediate: the lock tells other recorders to keep off, and lets readers in.
+            db.execute_batch("COMMIT; BEGIN IMMEDIATE")?;
             Ok(db)
         };
         let db = make().map_err(|e| {
@@ -400,7 +409,9 @@ impl Writer {
     /// Makes everything so far durable against the end of this process. `now` is the time of the run.
     pub fn commit(&mut self, now: Nanos) -> Result<(), Error> {
         self.put("UPDATE run SET duration_ns = ?", [now.0 as i64])?;
-        match self.db.execute_batch("COMMIT; BEGIN") {
+        // A commit that failed for want of space has ended the transaction; a new one begins all the same.
+        let commit = if self.db.is_autocommit() { "" } else { "COMMIT;" };
+        match self.db.execute_batch(&format!("{commit} BEGIN IMMEDIATE")) {
             // Somebody reads the profile at this moment. The rings cannot wait: the next commit takes this one along.
             Err(e) if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(()),
             result => result.map_err(|e| self.fail(e)),
@@ -414,7 +425,7 @@ impl Writer {
         let work = |db: &Connection| -> rusqlite::Result<()> {
             db.execute("UPDATE run SET outcome = ?", [outcome])?;
             summary::store_estimates(db)?;
-            db.execute_batch("COMMIT; ANALYZE; PRAGMA optimize;")
+            db.execute_batch("COMMIT; ANALYZE")
         };
         work(&self.db).map_err(|e| self.fail(e))?;
         let sync = std::fs::File::open(&self.path).and_then(|f| f.sync_all());
@@ -428,6 +439,13 @@ impl Writer {
         let _ = std::fs::remove_file(beside(&path, "-journal"));
         let _ = std::fs::remove_file(path);
     }
+}
+
+/// Whether a recorder is at work on this profile.
+fn being_written(path: &Path) -> bool {
+    let busy = |e: rusqlite::Error| e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
+    let Ok(db) = Connection::open(path) else { return false };
+    db.busy_timeout(Duration::ZERO).is_ok() && db.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_err_and(busy)
 }
 
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {

@@ -172,7 +172,7 @@ fn what_is_no_profile_is_named() {
     };
     assert_eq!(say(&good), "fine");
     assert!(say(b"").contains("an empty file"));
-    assert!(say(b"not a profile at all").contains("not an SQLite file"));
+    assert!(say(b"not a profile at all").contains("a file of another kind"));
     assert!(say(&good[..60]).contains("cut off within its header"));
     assert!(say(&good[..good.len() / 2]).contains("is cut off: it has"));
     let mut foreign = good.clone();
@@ -225,6 +225,15 @@ fn only_a_profile_is_overwritten() {
     assert!(create(Path::new("/dev/null")).err().unwrap().to_string().contains("not a regular file"));
     let nowhere = create(&folder.path().join("no/such/folder")).err().unwrap().to_string();
     assert!(nowhere.contains("No such file"), "{nowhere}");
+    let path = folder.path().join("in-use");
+    let mut other = create(&path).unwrap();
+    for now in 1..3 {
+        assert!(create(&path).err().unwrap().to_string().contains("another hearth writes it now"));
+        other.commit(Nanos(now)).unwrap();
+    }
+    other.finish(Nanos(5), "exit 5").unwrap();
+    assert_eq!(profile::open(&path).unwrap().observed().unwrap().outcome, "exit 5");
+    create(&path).unwrap().discard();
     let path = folder.path().join("never-started");
     create(&path).unwrap().discard();
     assert!(!path.exists());

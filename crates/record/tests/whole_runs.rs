@@ -293,7 +293,7 @@ fn bad_output_is_refused_before_the_program_is_started() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("p.hearth"), "my notes").unwrap();
     let said = output("program", folder.path());
-    assert!(said.contains("is not a Hearth profile") && !said.contains("said on stdout"), "{said}");
+    assert!(said.contains("it is not a Hearth profile") && !said.contains("said on stdout"), "{said}");
     assert_eq!(std::fs::read(folder.path().join("p.hearth")).unwrap(), b"my notes");
     let gone = folder.path().join("none/deeper");
     let said = output("program", &gone);
