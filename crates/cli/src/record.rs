@@ -20,7 +20,7 @@ EXAMPLES
 
 /// Runs an unmodified program and records its data objects and who uses memory
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "hearth record [OPTIONS] -- PROGRAM [ARGS]...")]
 pub struct Args {
     /// Profile to write [default: PROGRAM.hearth in this folder]
     #[arg(short, long, value_name = "FILE")]
@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE")]
     llc: Option<Bytes>,
     /// Program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM [ARGS]...")]
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 

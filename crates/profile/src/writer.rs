@@ -1,6 +1,6 @@
 //! Fills a profile while the program runs.
 //!
-//! Rows are committed about once a second. The file is written under its final name with a rollback journal, so at
+//! Rows are committed whenever the caller says so, twice a second. The file is written under its final name with a rollback journal, so at
 //! any moment the file (with the journal beside it, if the recorder was killed within a commit) holds everything up
 //! to the last commit. Nothing is synced to the disk before the end: that protects against a power cut, not against
 //! `kill -9`, and would stall the recorder.

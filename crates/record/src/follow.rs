@@ -119,7 +119,7 @@ pub trait Sink {
     fn lost(&mut self, process: Option<usize>, kind: &str, count: u64, note: &str) -> Result<(), Error> {
         Ok(())
     }
-    /// About once a second.
+    /// Twice a second.
     fn tick(&mut self, now_ns: u64) -> Result<(), Error> {
         Ok(())
     }

@@ -37,7 +37,7 @@ const FIRST_READING: Duration = Duration::from_millis(250);
 const READING: Duration = Duration::from_secs(1);
 const READING_COST: u32 = 100;
 /// Sinks are told to make things durable this often.
-const TICK: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(500);
 
 /// Why there is nothing to show of a run.
 const UNLOADED: &str = "the runtime was not loaded into any process: the program removed LD_PRELOAD from its environment, or \
@@ -537,9 +537,9 @@ impl Watch<'_> {
         if state == state::PASSED {
             let note = if text.is_empty() { "the runtime gave up" } else { &text };
             self.set_loss(Some(i), "process-unobserved", 1, note);
-        } else if self.flags & flags::SAMPLER != 0 && !sampling {
-            let note = if text.is_empty() { "the sampler did not run" } else { &text };
-            self.set_loss(Some(i), "sampler-off", 1, note);
+        } else if self.flags & flags::SAMPLER != 0 && !sampling && !text.is_empty() {
+            // Without a text there was nothing to sample: too little was alive for the sampler to start.
+            self.set_loss(Some(i), "sampler-off", 1, &text);
         }
         for (kind, name, note) in [
             ("allocation-refused", "refused", "allocations had to be left to the program's own allocator"),

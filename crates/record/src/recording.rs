@@ -39,7 +39,7 @@ pub struct Options {
     pub platform: Result<Platform, String>,
 }
 
-/// What is going on, told about once a second.
+/// What is going on, told twice a second.
 #[derive(Clone, Debug)]
 pub enum Progress {
     /// The program runs.
