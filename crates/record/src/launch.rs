@@ -591,13 +591,12 @@ impl Watch<'_> {
         };
         let duration_ns = self.now();
         let mut losses: Vec<Loss> = Vec::new();
-        for ((_, kind), (count, note)) in self.losses {
+        for ((_, kind), (count, note)) in self.losses.into_iter().filter(|(_, (count, _))| *count > 0) {
             match losses.iter_mut().find(|l| l.kind == kind) {
                 Some(loss) => loss.count += count,
                 None => losses.push(Loss { kind, count, note }),
             }
         }
-        losses.retain(|l| l.count > 0);
         losses.sort_by(|a, b| a.kind.cmp(&b.kind));
         let processes: Vec<ProcessSummary> = self.processes.into_iter().map(|p| p.summary).collect();
         if processes.is_empty() {

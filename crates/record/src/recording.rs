@@ -66,8 +66,8 @@ pub struct Recorded {
     pub profile: PathBuf,
 }
 
-/// Records a run. An error means that the program was not started and no profile was left behind; the exception is a
-/// profile that could not be completed at the end, which says so.
+/// Records a run. An error means that the program was not started and no profile was left behind. Whatever goes wrong
+/// later is a loss.
 pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Recorded, Error> {
     let program = program::check(&options.program)?;
     let runtime = find_runtime()?;
@@ -115,12 +115,20 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
             return Err(e);
         }
     };
+    if let Err(e) = complete(sink, &mut outcome, unknown) {
+        // The program has run: its exit status is to be kept whatever becomes of the profile.
+        outcome.losses.push(Loss { kind: "profile-incomplete".into(), count: 1, note: e.0 });
+    }
+    Ok(Recorded { outcome, profile: output })
+}
+
+/// After the run: source forms, losses of the run as a whole, estimates.
+fn complete(mut sink: ToProfile<'_>, outcome: &mut Outcome, unknown: Vec<(&'static str, String)>) -> Result<(), Error> {
     sink.flush()?;
-    let ToProfile { mut writer, .. } = sink;
+    let ToProfile { mut writer, progress, .. } = sink;
     // From here on the run is safe in the file; what follows only adds to it.
     writer.commit(Nanos(outcome.duration_ns))?;
     let nameless = symbolise(&mut writer, progress)?;
-    // Losses of the run as a whole are complete only now.
     let nameless =
         nameless.into_iter().map(|why| ("module-unsymbolised", format!("a module has no source form: {why}")));
     for (kind, note) in unknown.into_iter().chain(nameless) {
@@ -136,8 +144,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
     for loss in outcome.losses.iter().filter(|l| outcome.processes.is_empty() || l.kind == "module-unsymbolised") {
         writer.loss(None, &loss.kind, loss.count, &loss.note)?;
     }
-    writer.finish(Nanos(outcome.duration_ns), &outcome.how)?;
-    Ok(Recorded { outcome, profile: output })
+    Ok(writer.finish(Nanos(outcome.duration_ns), &outcome.how)?)
 }
 
 /// Gives all frames their source form; returns a sentence for each module that has none.
