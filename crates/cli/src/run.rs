@@ -58,7 +58,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         flags: flags::EVENTS | flags::PLAN,
         threshold: plan.threshold.0,
         faults_per_second: 1,
-        burst_every: 1,
+        steps_per_second: 1,
         epoch_ns: now_ns(),
         plan: Some(guide.image.clone()),
     };

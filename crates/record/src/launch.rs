@@ -61,8 +61,8 @@ pub struct Launch {
     pub threshold: u64,
     /// Most page visits a second and process.
     pub faults_per_second: u64,
-    /// Of so many visits one is stepped.
-    pub burst_every: u64,
+    /// Most accesses followed step by step, a second and process.
+    pub steps_per_second: u64,
     /// CLOCK_MONOTONIC at time 0 of the run: [`now_ns`] at about the time of the start.
     pub epoch_ns: u64,
     /// Image of the plan to follow.
@@ -230,7 +230,7 @@ impl Launch {
             flags: self.flags,
             threshold: self.threshold,
             faults_per_second: self.faults_per_second,
-            burst_every: self.burst_every,
+            steps_per_second: self.steps_per_second,
             epoch_ns: self.epoch_ns,
             reserved: [0; 9],
         };

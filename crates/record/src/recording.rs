@@ -13,8 +13,6 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::session::flags;
 
-/// Of so many visits one is stepped: a burst costs two signals per access, a plain visit one in all.
-pub const BURST_EVERY: u64 = 4;
 /// Last-level cache to reckon with where the machine does not tell: a usual size of a core group.
 const USUAL_LLC: Bytes = Bytes::mib(32);
 
@@ -104,7 +102,8 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         flags: flags::EVENTS | if options.sample { flags::SAMPLER } else { 0 },
         threshold: options.threshold.0,
         faults_per_second: options.faults_per_second,
-        burst_every: BURST_EVERY,
+        // A step costs two signals, a visit one: so many steps as visits keep both at a few percent of a processor.
+        steps_per_second: options.faults_per_second,
         epoch_ns,
         plan: None,
     };

@@ -144,7 +144,7 @@ mod tests {
             flags: 1,
             threshold: 4096,
             faults_per_second: 1,
-            burst_every: 1,
+            steps_per_second: 1,
             epoch_ns: 1,
             reserved: [0; 9],
         }

@@ -48,8 +48,8 @@ pub struct Config {
     pub threshold: u64,
     /// Page-fault sampler: most faults (page visits) a second and process.
     pub faults_per_second: u64,
-    /// Page-fault sampler: of so many visits, one is followed by a stepped burst.
-    pub burst_every: u64,
+    /// Page-fault sampler: most accesses followed step by step, a second and process.
+    pub steps_per_second: u64,
     /// CLOCK_MONOTONIC at the start of the session, in ns: time 0 of all events.
     pub epoch_ns: u64,
     /// Reserved, 0.
@@ -66,7 +66,7 @@ impl Config {
             self.flags,
             self.threshold,
             self.faults_per_second,
-            self.burst_every,
+            self.steps_per_second,
             self.epoch_ns,
         ];
         for (chunk, word) in out.chunks_exact_mut(8).zip(words) {
@@ -84,7 +84,7 @@ impl Config {
             flags: word(2)?,
             threshold: word(3)?,
             faults_per_second: word(4)?,
-            burst_every: word(5)?,
+            steps_per_second: word(5)?,
             epoch_ns: word(6)?,
             reserved: [0; 9],
         };
@@ -107,7 +107,7 @@ mod tests {
             flags: flags::EVENTS,
             threshold: 4096,
             faults_per_second: 1000,
-            burst_every: 4,
+            steps_per_second: 4,
             epoch_ns: 7,
             reserved: [0; 9],
         };

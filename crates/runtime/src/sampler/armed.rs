@@ -75,7 +75,8 @@ pub struct Entry {
     pub last_time: u64,
 }
 
-const FREE: Entry = Entry {
+/// An unused entry.
+pub const FREE: Entry = Entry {
     state: State::Free,
     page: 0,
     object: 0,
@@ -217,28 +218,31 @@ pub fn open_range(addr: usize, bytes: usize) {
     locked_in_program(|entries| entries.iter_mut().filter(|e| overlaps(e, addr, bytes)).for_each(|e| settle(e, now)));
 }
 
-/// Takes out the entries that are done; opens those armed since before `expired` and bursts without an access since
-/// before `stale`. Called by the sampler's thread alone.
-pub fn collect(expired: u64, stale: u64, mut each: impl FnMut(&Entry)) {
+/// Takes the entries that are done out into `done` and returns how many; opens those armed since before `expired` and
+/// bursts without an access since before `stale`. Called by the sampler's thread alone.
+pub fn collect(expired: u64, stale: u64, done: &mut [Entry; MAX]) -> usize {
+    if !any() {
+        return 0;
+    }
     let now = sys::now_in_handler();
-    for index in 0..MAX {
-        let done = locked(|entries| {
-            let entry = entries.get_mut(index)?;
+    locked(|entries| {
+        let mut count = 0;
+        for entry in entries.iter_mut() {
             match entry.state {
                 State::Armed if entry.since < expired => settle(entry, now),
                 State::Burst if entry.last_time < stale => settle(entry, now),
                 _ => {}
             }
-            if !matches!(entry.state, State::Visited | State::Quiet) {
-                return None;
+            if matches!(entry.state, State::Visited | State::Quiet)
+                && let Some(slot) = done.get_mut(count)
+            {
+                *slot = core::mem::replace(entry, FREE);
+                count += 1;
             }
-            USED.fetch_sub(1, SeqCst);
-            Some(core::mem::replace(entry, FREE))
-        });
-        if let Some(entry) = done {
-            each(&entry);
         }
-    }
+        USED.fetch_sub(count, SeqCst);
+        count
+    })
 }
 
 /// What a fault on a managed page means for the thread it happened in.

@@ -28,7 +28,7 @@ static STARTED: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static FAULTS_PER_SECOND: AtomicU64 = AtomicU64::new(0);
-static BURST_EVERY: AtomicU64 = AtomicU64::new(1);
+static STEPS_PER_SECOND: AtomicU64 = AtomicU64::new(0);
 
 /// Whether this process is to be sampled.
 #[inline]
@@ -39,7 +39,7 @@ pub fn enabled() -> bool {
 /// Takes the session's wishes and puts the handlers in place. Called in the main thread, before the program's main.
 pub fn prepare(config: &Config) {
     FAULTS_PER_SECOND.store(config.faults_per_second.clamp(1, 100_000), Relaxed);
-    BURST_EVERY.store(config.burst_every.max(1), Relaxed);
+    STEPS_PER_SECOND.store(config.steps_per_second.clamp(1, 1_000_000), Relaxed);
     if signals::install() {
         ENABLED.store(true, Release);
         crate::process::adopt(crate::tls::thread());

@@ -4,7 +4,7 @@
 //! may use thread-local storage, allocate, or call libc.
 
 use super::armed::{self, Entry, State};
-use super::{BURST_EVERY, FAULTS_PER_SECOND, STOP, guard};
+use super::{FAULTS_PER_SECOND, STEPS_PER_SECOND, STOP, guard};
 use crate::{objects, process, sites, sys};
 use core::sync::atomic::Ordering::*;
 use wire::event::{Burst, Event};
@@ -14,13 +14,13 @@ use wire::session::REARMS;
 const PAGE: usize = 4096;
 const STACK: usize = 256 << 10;
 /// Time between two looks.
-const TICK_NS: u64 = 4_000_000;
+const TICK_NS: u64 = 5_000_000;
 /// A page not touched for so long is given up.
 const PATIENCE_NS: u64 = 400_000_000;
 /// A burst ends when the page was not touched for so long.
 const BURST_PAUSE_NS: u64 = 2_000_000;
-/// Visits of a site that always get a burst; later ones only one in [`super::BURST_EVERY`].
-const FIRST_BURSTS: u32 = 12;
+/// Bursts that a site gets before any other visit; from then on the more it had, the rarer they become.
+const FIRST_BURSTS: usize = 12;
 
 /// Sleeps in the sampler's thread.
 pub fn sleep(ns: u64) {
@@ -54,11 +54,12 @@ struct Sampler {
     ring: Ring,
     own: u32,
     random: u64,
-    visits: u64,
     /// Pages to arm again, with their round.
     again: [Option<(usize, usize, usize, u32)>; armed::MAX],
     /// Fractional pages that may still be armed.
     allowance: f64,
+    /// Steps that may still be made; below zero while a burst is being paid off.
+    steps: f64,
 }
 
 extern "C" fn body() {
@@ -71,7 +72,7 @@ extern "C" fn body() {
     if let Some(h) = process::info() {
         h.sampling.store(1, Relaxed);
     }
-    let mut sampler = Sampler { ring, own, random: own.into(), visits: 0, again: [None; armed::MAX], allowance: 0.0 };
+    let mut sampler = Sampler { ring, own, random: own.into(), again: [None; armed::MAX], allowance: 0.0, steps: 0.0 };
     let mut pause = 20_000_000;
     while !STOP.load(Acquire) {
         if let Err(refusal) = guard::enter(own) {
@@ -129,14 +130,22 @@ impl Sampler {
     fn collect(&mut self, now: u64) {
         let expired = now.saturating_sub(PATIENCE_NS);
         let stale = now.saturating_sub(BURST_PAUSE_NS);
-        armed::collect(expired, stale, |entry| {
+        let mut done = [armed::FREE; armed::MAX];
+        let count = armed::collect(expired, stale, &mut done);
+        for entry in done.iter().take(count) {
             self.publish(entry);
+            if entry.accesses > 0 {
+                self.steps -= f64::from(entry.accesses);
+                if let Some(site) = sites::at(entry.site) {
+                    site.bursts.fetch_add(1, Relaxed);
+                }
+            }
             if entry.state == State::Visited && entry.round + 1 < REARMS {
                 if let Some(free) = self.again.iter_mut().find(|a| a.is_none()) {
                     *free = Some((entry.page, entry.object, entry.site, entry.round + 1));
                 }
             }
-        });
+        }
     }
 
     fn publish(&self, entry: &Entry) {
@@ -162,6 +171,8 @@ impl Sampler {
 
     /// Arms as many pages as the time gone by allows: first those to be armed again, then new ones.
     fn arm(&mut self, ns: u64) {
+        let steps = STEPS_PER_SECOND.load(Relaxed) as f64;
+        self.steps = (self.steps + steps * ns as f64 / 1e9).min(steps);
         let rate = FAULTS_PER_SECOND.load(Relaxed) as f64;
         self.allowance = (self.allowance + rate * ns as f64 / 1e9).min(rate / 20.0 + 1.0);
         for index in 0..armed::MAX {
@@ -184,9 +195,9 @@ impl Sampler {
 
     fn arm_one(&mut self, page: usize, object: usize, site: usize, round: u32) {
         let Some(known) = sites::at(site) else { return };
-        let every = BURST_EVERY.load(Relaxed);
-        self.visits += 1;
-        let want_burst = known.bursts.load(Relaxed) < FIRST_BURSTS || self.visits % every == 0;
+        // A step costs two signals, far more than anything else here: steps have a budget of their own.
+        let had = known.bursts.load(Relaxed) as usize;
+        let want_burst = self.steps > 0.0 && (had < FIRST_BURSTS || self.random(had) < FIRST_BURSTS);
         let entry = armed::page(page, object, site, round, want_burst);
         let alive = || {
             guard::on()
@@ -195,9 +206,6 @@ impl Sampler {
                 && !guard::in_use(page)
         };
         if armed::arm(entry, alive) {
-            if want_burst {
-                known.bursts.fetch_add(1, Relaxed);
-            }
             self.allowance -= 1.0;
             count(|c| &c.armed, 1);
         }
