@@ -41,14 +41,15 @@ impl Summary {
                     budget: tier.budget,
                     sites: sites.len(),
                     bytes: sites.iter().map(|s| size.of_planned(s)).sum(),
-                    miss_share: sites.iter().map(|s| s.miss_share).sum(),
+                    // An empty sum of floats is -0.
+                    miss_share: sites.iter().map(|s| s.miss_share).sum::<f64>() + 0.0,
                 }
             })
             .collect();
         let mut notes = Vec::new();
         if plan.sites.iter().all(|s| s.miss_share == 0.0) {
             notes.push(format!(
-                "The profile holds no access samples, so every site goes to {}; record again with a sampler, for longer.",
+                "The profile shows no misses (no access samples, or everything that was used fits the cache), so every site goes to {}.",
                 plan.default_tier
             ));
         }

@@ -166,7 +166,7 @@ fn a_profile_without_samples_makes_a_plan_that_says_so() {
     let plan = decide(&seen, &platform(vec![tier("dram", 0, 100), tier("cxl", 1, 50)]), &Options::default()).unwrap();
     assert_eq!(tier_of(&plan, 1), "cxl");
     let summary = Summary::of(&plan, Some(&platform(vec![tier("dram", 0, 100), tier("cxl", 1, 50)])), SizeBy::Peak);
-    assert!(summary.notes[0].starts_with("The profile holds no access samples"), "{:?}", summary.notes);
+    assert!(summary.notes[0].starts_with("The profile shows no misses"), "{:?}", summary.notes);
     assert!(summary.notes[1].starts_with("cxl is given 60 B of sites but has room for 50 B"), "{:?}", summary.notes);
 }
 

@@ -39,6 +39,10 @@ const READING_COST: u32 = 100;
 /// Sinks are told to make things durable this often.
 const TICK: Duration = Duration::from_millis(500);
 
+/// Percent of a process's life that the sampler should watch; less is said aloud.
+const WATCHED_ENOUGH: u64 = 50;
+/// Shorter processes are over before the sampler has begun; that is no loss to speak of.
+const SHORT_LIFE_NS: u64 = 500_000_000;
 /// Why there is nothing to show of a run.
 const UNLOADED: &str = "the runtime was not loaded into any process: the program removed LD_PRELOAD from its environment, or \
                         runs where the session's directory cannot be seen (chroot, container)";
@@ -546,13 +550,15 @@ impl Watch<'_> {
             ("no-ring", "no_ring", "events found no ring"),
             ("no-site", "no_site", "sites found no room in the site table"),
             ("stack-truncated", "truncated", "call stacks were cut short"),
-            (
-                "sampler-disarmed",
-                "stood_back",
-                "times the sampler stood back because of a system call it could not see through",
-            ),
         ] {
             self.set_loss(Some(i), kind, count(name), note);
+        }
+        let life = end_ns.saturating_sub(self.processes[i].file.header().start_ns.load(Relaxed)).max(1);
+        let watched = (count("guarded_ns").min(life) * 100).div_ceil(life);
+        if sampling && watched < WATCHED_ENOUGH && life > SHORT_LIFE_NS {
+            let note =
+                "percent of the time the sampler had to stand back, because of system calls it cannot see through";
+            self.set_loss(Some(i), "sampler-disarmed", 100 - watched, note);
         }
         self.processes[i].follower.end(&mut self.tally);
         if let Err(e) = self.sink.ended(i, end_ns, &status, &counters) {

@@ -9,7 +9,7 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use wire::event::{Event, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
 use wire::process::{
-    FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, MAX_TIERS, RING_BYTES, Ring, header, state, write_text,
+    FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, MAX_TIERS, Pushed, RING_BYTES, Ring, header, state, write_text,
 };
 
 static FILE: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
@@ -350,7 +350,10 @@ pub fn push(ring: Ring, shared: bool, tid: u32, time: u64, event: Event<'_>) -> 
     if shared {
         lock.store(0, Release);
     }
-    pushed
+    if pushed == Pushed::HalfFull {
+        ring_doorbell(); // many events in a short time: the recorder is to come early
+    }
+    pushed != Pushed::Dropped
 }
 
 /// Counts an allocation that went to another tier than planned.

@@ -15,7 +15,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"HEARTHPR");
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 8192;
 /// Slots of a ring.
-pub const RING_SLOTS: usize = 4096;
+pub const RING_SLOTS: usize = 8192;
 /// Bytes of a ring: a page of control words and the slots.
 pub const RING_BYTES: usize = 4096 + RING_SLOTS * SLOT_WORDS * 8;
 /// Rings of a process. Threads beyond share the last one under a lock they only try.
@@ -133,6 +133,17 @@ pub struct RingControl {
     _pad2: [u64; 7],
 }
 
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// It is in the ring.
+    Kept,
+    /// It is in the ring and has made it half full: time to ring the doorbell.
+    HalfFull,
+    /// There was no room.
+    Dropped,
+}
+
 /// A view of one ring in a mapped process file.
 #[derive(Clone, Copy, Debug)]
 pub struct Ring {
@@ -178,22 +189,23 @@ impl Ring {
         unsafe { &*self.slots.add(index) }
     }
 
-    /// Appends an event (as made by [`crate::event::encode`]). Only one thread may push at a time. Returns whether
-    /// there was room; if not, the drop is counted.
-    pub fn push(&self, words: &[u64]) -> bool {
+    /// Appends an event (as made by [`crate::event::encode`]). Only one thread may push at a time. If there is no room
+    /// the drop is counted.
+    pub fn push(&self, words: &[u64]) -> Pushed {
         let control = self.control();
         let slots = words.len().div_ceil(SLOT_WORDS) as u64;
         let head = control.head.load(Relaxed);
         let used = head.wrapping_sub(control.tail.load(Acquire));
         if used.saturating_add(slots) > RING_SLOTS as u64 {
             control.dropped.fetch_add(1, Relaxed);
-            return false;
+            return Pushed::Dropped;
         }
         for (i, &word) in words.iter().enumerate() {
             self.word(head + (i / SLOT_WORDS) as u64, i % SLOT_WORDS).store(word, Relaxed);
         }
         control.head.store(head + slots, Release);
-        true
+        const HALF: u64 = RING_SLOTS as u64 / 2;
+        if used < HALF && used + slots >= HALF { Pushed::HalfFull } else { Pushed::Kept }
     }
 
     /// Takes the oldest event into `out` and returns its number of words: `Ok(0)` if there is none. On nonsense
@@ -250,7 +262,7 @@ mod tests {
                 let mut words = [0; 64];
                 let s = Stamped { tid: 1, time: sent, event: Event::Free { addr: sent } };
                 let slots = encode(&s, &mut words).unwrap();
-                assert!(ring.push(&words[..slots * SLOT_WORDS]));
+                assert_ne!(ring.push(&words[..slots * SLOT_WORDS]), Pushed::Dropped);
                 sent += 1;
             }
             while let Ok(n @ 1..) = ring.pop(&mut out) {
@@ -261,10 +273,9 @@ mod tests {
         }
         assert_eq!(sent, got);
         let words = [1 | 1 << 8, 0, 0, 0, 0, 0, 0, 0];
-        for _ in 0..RING_SLOTS {
-            assert!(ring.push(&words));
-        }
-        assert!(!ring.push(&words));
+        let half = (0..RING_SLOTS).filter(|_| ring.push(&words) == Pushed::HalfFull).count();
+        assert_eq!(half, 1);
+        assert_eq!(ring.push(&words), Pushed::Dropped);
         assert_eq!(ring.control().dropped.load(Relaxed), 1);
     }
 
