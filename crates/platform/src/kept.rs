@@ -71,6 +71,8 @@ fn load_from(dir: &Path, machine: &Machine) -> Result<Option<Measured>, Error> {
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // Another user's cache (a HOME kept through su or sudo) holds nothing that was measured for this one.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
         Err(e) => return Err(bad(&e)),
     };
     let measured: Measured = serde_json::from_str(&text).map_err(|e| bad(&e))?;
