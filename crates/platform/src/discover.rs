@@ -81,6 +81,7 @@ fn facts() -> Result<Facts, Error> {
     let mut facts = hwloc::read(&hwloc::Source::ThisMachine)?;
     if facts.this_machine {
         sysfs::add(&mut facts, Path::new("/"));
+        sysfs::whole_memory(&mut facts, Path::new("/"));
     }
     Ok(facts)
 }

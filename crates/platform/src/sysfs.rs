@@ -56,6 +56,22 @@ fn free(dir: &Path) -> Option<Bytes> {
     Some(Bytes::kib(field("MemFree")? + cache.saturating_sub(dirty)))
 }
 
+/// The machine's whole memory belongs to its only node. Memory that was plugged into a virtual machine later can be
+/// missing from the node's own count, on which hwloc relies.
+pub(crate) fn whole_memory(facts: &mut Facts, root: &Path) {
+    let text = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
+    let field = |name: &str| -> Option<Bytes> {
+        let rest = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(Bytes::kib(rest.split_whitespace().next()?.parse().ok()?))
+    };
+    if let [only] = facts.nodes.as_mut_slice()
+        && let Some(total) = field("MemTotal").filter(|&t| t > only.capacity.value)
+    {
+        only.capacity = Figure::new(total, Origin::Kernel);
+        only.free = field("MemAvailable").map(|b| Figure::new(b, Origin::Kernel)).or(only.free);
+    }
+}
+
 /// Whether every node with CPUs is farther away than local memory is (10 in the firmware's SLIT).
 fn farther(dir: &Path, online: Option<&[u32]>, with_cpus: &[u32]) -> bool {
     let Some(online) = online else { return false };

@@ -158,6 +158,13 @@ pub fn nodes_here() -> BTreeMap<u32, u64> {
     nodes
 }
 
+/// Memory of the machine in bytes; 0 if the kernel does not tell.
+fn total_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|l| l.strip_prefix("MemTotal:")).and_then(|l| l.split_whitespace().next());
+    total.and_then(|t| t.parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
 fn check_tiers(tiers: &[PlannedTier], notes: &mut Vec<String>) -> Result<(), Error> {
     let here = nodes_here();
     for tier in tiers {
@@ -181,11 +188,10 @@ fn check_tiers(tiers: &[PlannedTier], notes: &mut Vec<String>) -> Result<(), Err
                 have.join(", ")
             )));
         }
-        let size: u64 = if tier.nodes.is_empty() {
-            here.values().sum()
-        } else {
-            tier.nodes.iter().filter_map(|n| here.get(n)).sum()
-        };
+        let all = tier.nodes.is_empty() || here.keys().all(|n| tier.nodes.contains(n));
+        let nodes: u64 = here.iter().filter(|(n, _)| all || tier.nodes.contains(n)).map(|(_, size)| size).sum();
+        // Memory that was plugged into a virtual machine later may be missing from its node's own count.
+        let size = if all { nodes.max(total_memory()) } else { nodes };
         if let Some(budget) = tier.budget.filter(|b| size > 0 && b.0 > size) {
             return Err(Error(format!(
                 "tier `{name}` has a budget of {budget}, more than the {} of its memory; lower `budget` in the plan",

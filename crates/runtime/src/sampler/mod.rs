@@ -20,8 +20,9 @@ mod thread;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use wire::session::Config;
 
-/// Less than this alive is not worth a thread in the program's process.
-const WORTH_SAMPLING: usize = 1 << 20;
+/// Less than this alive at one moment fits the last-level caches of the machines this is for, and is not worth a thread
+/// in the program's process.
+const WORTH_SAMPLING: usize = 8 << 20;
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
 static STARTED: AtomicBool = AtomicBool::new(false);

@@ -125,7 +125,7 @@ unsafe extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, c
         }
     }
     // SAFETY: the kernel's arguments.
-    unsafe { pass_on(signal, info, context, code > 0) }
+    unsafe { pass_on(signal, info, context) }
 }
 
 unsafe extern "C-unwind" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -138,7 +138,7 @@ unsafe extern "C-unwind" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, c
             return armed::stepped(page, thread.tid.get());
         }
         thread.step.page.set(page);
-        pass_on(signal, info, context, false)
+        pass_on(signal, info, context)
     }
 }
 
@@ -147,7 +147,7 @@ unsafe extern "C-unwind" fn on_sys(signal: c_int, info: *mut libc::siginfo_t, co
     // SAFETY: the kernel's arguments. si_syscall lies after si_call_addr, which is where si_addr lies.
     unsafe {
         if (*info).si_code != SYS_USER_DISPATCH {
-            return pass_on(signal, info, context, false);
+            return pass_on(signal, info, context);
         }
         let nr = *info.cast::<u8>().add(24).cast::<c_int>();
         let r = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
@@ -171,7 +171,11 @@ unsafe extern "C-unwind" fn on_sys(signal: c_int, info: *mut libc::siginfo_t, co
 }
 
 /// Gives a signal to the program's own handler, or to the kernel's default.
-unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void, again: bool) {
+unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // Raised by what the program did, not sent: it cannot be ignored, and a fault comes back by itself.
+    // SAFETY: the kernel's argument.
+    let forced = unsafe { (*info).si_code } > 0;
+    let again = forced && signal == libc::SIGSEGV;
     let action = program(signal, |slot| {
         let action = *slot;
         if action.is_some_and(|a| a.sa_flags & libc::SA_RESETHAND != 0) {
@@ -179,7 +183,12 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
         }
         action
     });
-    let Some(action) = action.flatten().filter(|a| a.sa_sigaction != libc::SIG_DFL) else {
+    let ignored = |a: &libc::sigaction| a.sa_sigaction == libc::SIG_IGN;
+    if action.flatten().as_ref().is_some_and(ignored) && !forced {
+        return;
+    }
+    let handled = |a: &libc::sigaction| a.sa_sigaction != libc::SIG_DFL && !ignored(a);
+    let Some(action) = action.flatten().filter(handled) else {
         // SAFETY: restores the default; a fault comes back by itself, anything else is sent again.
         unsafe {
             let default = KernelAction { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
@@ -192,9 +201,6 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
         }
         return;
     };
-    if action.sa_sigaction == libc::SIG_IGN {
-        return;
-    }
     // SAFETY: the program's handler, called with the mask the kernel would have set: that of the interrupted code, the
     // action's own, and (without SA_NODEFER) the signal itself, less the signals that must stay open. The interrupted
     // code's mask comes back with the return from our handler, or with the program's siglongjmp.
