@@ -22,7 +22,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering::*};
 use std::time::{Duration, Instant};
 use wire::process::state;
-use wire::session::{Config, ENV, LOADED, PROCESS_SUFFIX, flags};
+use wire::session::{Config, ENV, FAILED, LOADED, PROCESS_SUFFIX, flags};
 
 /// How long other processes are followed after the program itself has ended.
 pub const GRACE: Duration = Duration::from_secs(1);
@@ -46,6 +46,8 @@ const SHORT_LIFE_NS: u64 = 500_000_000;
 /// Why there is nothing to show of a run.
 const UNLOADED: &str = "the runtime was not loaded into any process: the program removed LD_PRELOAD from its environment, or \
                         runs where the session's directory cannot be seen (chroot, container)";
+const NO_ROOM: &str =
+    "a process could not make its file in the session's directory (is /dev/shm full?); it ran on its own allocator";
 const NOTHING: &str = "no process allocated anything as large as the threshold, so there was nothing to manage";
 
 /// What to start and how to watch it.
@@ -605,12 +607,12 @@ impl Watch<'_> {
         }
         losses.sort_by(|a, b| a.kind.cmp(&b.kind));
         let processes: Vec<ProcessSummary> = self.processes.into_iter().map(|p| p.summary).collect();
-        if processes.is_empty() {
-            let (kind, note) = if self.session.dir().join(LOADED).exists() {
-                ("nothing-managed", NOTHING)
-            } else {
-                ("process-unobserved", UNLOADED)
-            };
+        let said = |marker| self.session.dir().join(marker).exists();
+        if said(FAILED) {
+            losses.push(Loss { kind: "process-unobserved".into(), count: 1, note: NO_ROOM.into() });
+        } else if processes.is_empty() {
+            let (kind, note) =
+                if said(LOADED) { ("nothing-managed", NOTHING) } else { ("process-unobserved", UNLOADED) };
             losses.push(Loss { kind: kind.into(), count: 1, note: note.into() });
         }
         Outcome { code, how, duration_ns, processes, tally: self.tally, losses }

@@ -117,7 +117,10 @@ fn open(pid: u32) -> bool {
     // SAFETY: ATTACHING is held.
     let path = unsafe { &mut *PATH.0.get() };
     let Some(path) = file_name(path, dir.to_bytes(), pid, time) else { return false };
-    let Some(file) = create(path) else { return false };
+    let Some(file) = create(path) else {
+        start::say_failed();
+        return false;
+    };
     // SAFETY: a fresh mapping of FILE_BYTES.
     let h = unsafe { header(file) };
     h.version.store(wire::WIRE_VERSION, Relaxed);

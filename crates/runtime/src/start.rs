@@ -6,7 +6,7 @@ use crate::{fork, interpose, next, plan, process, sampler, stack, sys};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use wire::image::Image;
-use wire::session::{CONFIG, Config, ENV, LOADED, PLAN, flags};
+use wire::session::{CONFIG, Config, ENV, FAILED, LOADED, PLAN, flags};
 
 static DIR: AtomicPtr<c_char> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -94,6 +94,15 @@ fn say_loaded() {
         if fd >= 0 {
             sys::call3(libc::SYS_close, fd as usize, 0, 0);
         }
+    }
+}
+
+/// Tells the launcher that a process could not make its file (the session's file system is full, or out of reach).
+pub fn say_failed() {
+    let (mut from, mut to) = ([0u8; 512], [0u8; 512]);
+    if let (Some(from), Some(to)) = (path(&mut from, LOADED), path(&mut to, FAILED)) {
+        // SAFETY: NUL-terminated paths.
+        unsafe { sys::call3(libc::SYS_rename, from.as_ptr() as usize, to.as_ptr() as usize, 0) };
     }
 }
 

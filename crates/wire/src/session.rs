@@ -17,6 +17,8 @@ pub const DOORBELL: &str = "doorbell";
 /// An empty file that the first runtime of the session makes: tells a program without managed objects from one into
 /// which the runtime was never loaded.
 pub const LOADED: &str = "loaded";
+/// What a runtime renames [`LOADED`] to when it cannot make its process file: a rename needs no space.
+pub const FAILED: &str = "failed";
 /// Times the page-fault sampler arms a page in a row, as long as it is visited. The first wait begins at a random moment
 /// between two visits, the others at a visit: where visits come at even intervals `n` waits are `n - 1/2` intervals.
 pub const REARMS: u32 = 4;
