@@ -64,9 +64,8 @@ pub(crate) fn whole_memory(facts: &mut Facts, root: &Path) {
         let rest = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
         Some(Bytes::kib(rest.split_whitespace().next()?.parse().ok()?))
     };
-    if let [only] = facts.nodes.as_mut_slice()
-        && let Some(total) = field("MemTotal").filter(|&t| t > only.capacity.value)
-    {
+    let [only] = facts.nodes.as_mut_slice() else { return };
+    if let Some(total) = field("MemTotal").filter(|&t| t > only.capacity.value) {
         only.capacity = Figure::new(total, Origin::Kernel);
         only.free = field("MemAvailable").map(|b| Figure::new(b, Origin::Kernel)).or(only.free);
     }

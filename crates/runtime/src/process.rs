@@ -222,9 +222,9 @@ pub fn ring_doorbell() -> bool {
 
 /// Says one sentence to the user, by way of the recorder. The first one stands.
 pub fn say(sentence: &[u8]) {
-    if let Some(h) = info()
-        && h.text_len.compare_exchange(0, sentence.len().min(h.text.len()) as u32, AcqRel, Relaxed).is_ok()
-    {
+    let Some(h) = info() else { return };
+    let len = sentence.len().min(h.text.len()) as u32;
+    if h.text_len.compare_exchange(0, len, AcqRel, Relaxed).is_ok() {
         write_text(&h.text, sentence);
     }
 }

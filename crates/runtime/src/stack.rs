@@ -63,9 +63,7 @@ fn walk(unwinder: &Unwinder, thread: &Thread, each: impl FnMut(usize)) -> Walk {
 pub fn site_id(thread: &Thread) -> u64 {
     let Some(unwinder) = unwinder() else { return identity::site_id(identity::EMPTY_SITE) };
     let walked = walk(unwinder, thread, |_| {});
-    if walked.truncated
-        && let Some(h) = process::info()
-    {
+    if let Some(h) = process::info().filter(|_| walked.truncated) {
         h.counters.truncated.fetch_add(1, Relaxed);
     }
     identity::site_id(walked.chain)

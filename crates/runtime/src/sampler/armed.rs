@@ -104,6 +104,8 @@ unsafe impl Sync for Table {}
 static TABLE: Table = Table(UnsafeCell::new([FREE; MAX]));
 static LOCK: AtomicU32 = AtomicU32::new(0);
 static USED: AtomicUsize = AtomicUsize::new(0);
+/// The entries' pages once more (0: unused), to be looked through without the lock: every free of an object asks.
+static PAGES: [AtomicUsize; MAX] = [const { AtomicUsize::new(0) }; MAX];
 
 /// Runs `f` on the entries, alone. All signals must be blocked in the caller; where they are not, there is
 /// `locked_in_program`.
@@ -150,23 +152,21 @@ pub fn arm(mut entry: Entry, allowed: impl FnOnce() -> bool) -> bool {
         if entries.iter().any(|e| e.state != State::Free && e.page == entry.page) {
             return false;
         }
-        let Some(free) = entries.iter_mut().find(|e| e.state == State::Free) else { return false };
+        let free = entries.iter_mut().zip(&PAGES).find(|(e, _)| e.state == State::Free);
+        let Some((free, page)) = free else { return false };
         entry.state = State::Armed;
         *free = entry;
         USED.fetch_add(1, SeqCst);
+        page.store(entry.page, SeqCst);
         // From here on an object's death opens the page; so look whether the object lives only now.
-        if !allowed() {
+        // SAFETY: a page of the managed range.
+        if !(allowed() && unsafe { sys::protect(entry.page, PAGE, libc::PROT_NONE) }) {
             *free = FREE;
+            page.store(0, SeqCst);
             USED.fetch_sub(1, SeqCst);
             return false;
         }
         free.since = sys::now_in_handler();
-        // SAFETY: a page of the managed range.
-        if !unsafe { sys::protect(entry.page, PAGE, libc::PROT_NONE) } {
-            *free = FREE;
-            USED.fetch_sub(1, SeqCst);
-            return false;
-        }
         true
     })
 }
@@ -214,6 +214,10 @@ fn overlaps(entry: &Entry, addr: usize, bytes: usize) -> bool {
 
 /// Opens the armed pages of a range (in a program's thread, or a handler that does not block all signals).
 pub fn open_range(addr: usize, bytes: usize) {
+    let first = addr & !(PAGE - 1);
+    if !PAGES.iter().any(|p| p.load(SeqCst).wrapping_sub(first) < bytes + (addr - first)) {
+        return;
+    }
     let now = sys::now_in_handler();
     locked_in_program(|entries| entries.iter_mut().filter(|e| overlaps(e, addr, bytes)).for_each(|e| settle(e, now)));
 }
@@ -227,16 +231,16 @@ pub fn collect(expired: u64, stale: u64, done: &mut [Entry; MAX]) -> usize {
     let now = sys::now_in_handler();
     locked(|entries| {
         let mut count = 0;
-        for entry in entries.iter_mut() {
+        for (entry, page) in entries.iter_mut().zip(&PAGES) {
             match entry.state {
                 State::Armed if entry.since < expired => settle(entry, now),
                 State::Burst if entry.last_time < stale => settle(entry, now),
                 _ => {}
             }
-            if matches!(entry.state, State::Visited | State::Quiet)
-                && let Some(slot) = done.get_mut(count)
-            {
+            let ready = matches!(entry.state, State::Visited | State::Quiet);
+            if let Some(slot) = done.get_mut(count).filter(|_| ready) {
                 *slot = core::mem::replace(entry, FREE);
+                page.store(0, SeqCst);
                 count += 1;
             }
         }

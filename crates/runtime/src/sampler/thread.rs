@@ -231,9 +231,7 @@ impl Sampler {
             let start = self.random(sites::REMEMBERED);
             for j in 0..sites::REMEMBERED {
                 let addr = site.objects.get((start + j) % sites::REMEMBERED)?.load(Acquire);
-                if addr != 0
-                    && let Some(object) = objects::get(addr)
-                {
+                if let Some(object) = objects::get(addr) {
                     return Some((addr, object));
                 }
             }
