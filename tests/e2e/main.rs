@@ -4,5 +4,6 @@
 mod bad_input;
 mod ends;
 mod kept;
+mod placement;
 mod programs;
 mod sites;

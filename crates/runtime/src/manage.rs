@@ -118,30 +118,19 @@ pub fn free(addr: usize) {
     if range::in_pool(addr) {
         return;
     }
-    let Some(object) = leave(addr) else {
-        // Not the start of a live object: a double or wild free. The next allocator would abort here; so does jemalloc
-        // or worse; leaving the memory alone harms nobody.
-        return;
-    };
-    let _ = object;
-    heap::release(addr);
-}
-
-/// Takes an object out of the books and publishes its end, before its memory can become another object.
-fn leave(addr: usize) -> Option<Object> {
-    let object = objects::take(addr)?;
+    // Not the start of a live object: a double or wild free. Leaving the memory alone harms nobody.
+    let Some(object) = objects::take(addr) else { return };
+    // The books are closed and the end is published before the memory can become another object.
     if let Some(site) = sites::at(object.site) {
         site.died(addr, object.bytes);
     }
     plan::count_out(range::tier_of(addr), object.bytes);
     sampler::object_died(addr, object.bytes);
-    if let Some(busy) = Busy::enter() {
-        process::adopt(busy.0);
-        if process::attach() {
-            process::publish(busy.0, process::time(), Event::Free { addr: addr as u64 });
-        }
+    // A child that only frees what it inherited has nothing to say.
+    if let Some(busy) = Busy::enter().filter(|_| process::attached()) {
+        process::publish(busy.0, process::time(), Event::Free { addr: addr as u64 });
     }
-    Some(object)
+    heap::release(addr);
 }
 
 /// Changes a managed object's size. The new object belongs to the site of this call. Null: there is no room in any

@@ -17,6 +17,7 @@ pub struct Object {
 }
 
 const SITE_BITS: u32 = 16;
+const HANDS_OFF: u64 = 1 << 63;
 const _: () = assert!(crate::sites::MAX_SITES < 1 << SITE_BITS);
 
 /// Maps the table for `tiers` tiers; `false` if there is no address space for it.
@@ -51,6 +52,28 @@ pub fn get(addr: usize) -> Option<Object> {
     unpack(word(addr)?.load(Acquire))
 }
 
+/// Marks the object that holds an address as one the kernel may write to at any moment (a stack): it is never armed.
+/// Objects larger than any sensible stack are not looked for.
+pub fn hands_off(addr: usize) {
+    const LARGEST: usize = 64 << 20;
+    let page = addr & !(PAGE - 1);
+    for start in (0..LARGEST / PAGE).map_while(|i| page.checked_sub(i * PAGE)) {
+        let Some(word) = word(start) else { return };
+        let found = word.load(Acquire);
+        if found != 0 {
+            if unpack(found).is_some_and(|o| start + o.bytes > addr) {
+                word.fetch_or(HANDS_OFF, AcqRel);
+            }
+            return;
+        }
+    }
+}
+
+/// Whether the object that starts at this address may be armed.
+pub fn may_arm(addr: usize) -> bool {
+    word(addr).is_some_and(|w| w.load(Acquire) & HANDS_OFF == 0)
+}
+
 /// Takes an object out.
 pub fn take(addr: usize) -> Option<Object> {
     unpack(word(addr)?.swap(0, AcqRel))
@@ -58,5 +81,5 @@ pub fn take(addr: usize) -> Option<Object> {
 
 fn unpack(word: u64) -> Option<Object> {
     let site = (word & ((1 << SITE_BITS) - 1)).checked_sub(1)? as usize;
-    Some(Object { site, bytes: (word >> SITE_BITS) as usize })
+    Some(Object { site, bytes: ((word & !HANDS_OFF) >> SITE_BITS) as usize })
 }

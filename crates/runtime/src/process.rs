@@ -74,6 +74,12 @@ pub fn info() -> Option<&'static Header> {
     (!file.is_null()).then(|| unsafe { header(file) })
 }
 
+/// Whether this process (not a parent of it) has its file.
+#[inline]
+pub fn attached() -> bool {
+    same_process() && OPENED.load(Acquire) == generation() && !FILE.load(Relaxed).is_null()
+}
+
 /// Makes sure that this process (not a parent of it) has its file. `false`: there is no session to talk to.
 #[inline]
 pub fn attach() -> bool {

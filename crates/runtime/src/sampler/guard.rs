@@ -14,7 +14,7 @@
 //! at least two clock ticks of user time after the trap was switched on.
 
 use super::{armed, enabled, signals, step::Step};
-use crate::{range, sys};
+use crate::{objects, range, sys};
 use core::ffi::{CStr, c_long};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
@@ -76,6 +76,8 @@ pub fn register(tid: u32, step: &Step) -> bool {
     let Some((index, slot)) = found else { return false };
     slot.buffer_len.store(0, Relaxed);
     step.slot.set(index as u32 + 1);
+    // A thread may have been given a stack in managed memory.
+    objects::hands_off(&raw const index as usize);
     give_signal_stack(slot);
     let (start, len) = sys::text();
     let selector = &raw const SELECTOR as usize;
@@ -93,6 +95,9 @@ fn give_signal_stack(slot: &Slot) {
     unsafe {
         let mut now: libc::stack_t = core::mem::zeroed();
         let asked = sys::call3(libc::SYS_sigaltstack, 0, &raw mut now as usize, 0);
+        if asked == 0 && now.ss_flags & libc::SS_DISABLE == 0 {
+            objects::hands_off(now.ss_sp as usize);
+        }
         if asked != 0 || now.ss_flags & libc::SS_DISABLE == 0 {
             return;
         }

@@ -6,7 +6,7 @@
 
 use super::armed::{self, Fault};
 use super::{enabled, guard};
-use crate::{next, range, sys, tls};
+use crate::{next, objects, range, sys, tls};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::mem::{transmute, zeroed};
@@ -106,6 +106,11 @@ unsafe extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, c
         let thread = tls::thread();
         let store = registers[libc::REG_ERR as usize] & 2 != 0;
         let ip = registers[libc::REG_RIP as usize] as usize;
+        let stack = registers[libc::REG_RSP as usize] as usize;
+        if range::contains(stack) {
+            // A coroutine's stack: the kernel puts the frames of signals there.
+            objects::hands_off(stack);
+        }
         match armed::fault(addr, ip, store, thread.tid.get(), &thread.step) {
             Fault::Retry => return thread.step.times.set(0),
             Fault::Step => {
@@ -251,6 +256,7 @@ real!(real_sigaction = c"sigaction", (signal: c_int, new: *const libc::sigaction
 real!(real_signal = c"signal", (signal: c_int, handler: usize) -> usize);
 real!(real_pthread_sigmask = c"pthread_sigmask", (how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int);
 real!(real_sigprocmask = c"sigprocmask", (how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int);
+real!(real_sigaltstack = c"sigaltstack", (new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int);
 real!(real_pthread_create = c"pthread_create",
     (thread: *mut libc::pthread_t, attr: *const libc::pthread_attr_t, start: usize, arg: *mut c_void) -> c_int);
 
@@ -361,6 +367,24 @@ pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const libc::sigset_t,
 pub unsafe extern "C" fn sigprocmask(how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int {
     // SAFETY: the caller's pointers.
     unsafe { change_mask(real_sigprocmask, how, new, old) }
+}
+
+/// As the C library's; the memory is the kernel's from now on and is not armed.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        if let Some(new) = new.as_ref().filter(|n| enabled() && n.ss_flags & libc::SS_DISABLE == 0) {
+            objects::hands_off(new.ss_sp as usize);
+            if armed::any() {
+                armed::open_range(new.ss_sp as usize, new.ss_size);
+            }
+        }
+        real_sigaltstack(new, old)
+    }
 }
 
 #[repr(C)]

@@ -203,6 +203,7 @@ impl Sampler {
             guard::on()
                 && armed::can_arm(page)
                 && objects::get(object).is_some_and(|o| o.site == site)
+                && objects::may_arm(object)
                 && !guard::in_use(page)
         };
         if armed::arm(entry, alive) {

@@ -1,0 +1,123 @@
+//! Guided runs: where objects land, budgets, file tiers, and plans that outlive a rebuild.
+
+use hearth_tests::{Room, program, workspace};
+use model::landing::{Landing, SiteLanding};
+use std::fs;
+use std::path::Path;
+
+/// A plan for `program`'s `hot` (to `fast`) and `cold` (to `slow`), whatever their misses; `tiers` are the tables of both.
+fn plan(room: &Room, command: &[&str], tiers: &str) {
+    room.record(&["--sampler", "none"], "p.hearth", command).expect(0);
+    let text = room.hearth(&["plan", "p.hearth", "--fast", "1GiB"]).expect(0).stdout;
+    let start = text.find("\n[[tier]]").expect("tiers") + 1;
+    let next = |table| text[start..].find(table).map_or(text.len(), |at| start + at);
+    let end = next("[[module]]").min(next("[[site]]"));
+    let mut sites = text[end..].to_string();
+    for (function, tier) in [("hot", "fast"), ("cold", "slow")] {
+        let at = sites.find(&format!("label = \"{function} (")).expect("the function's site");
+        let line = at + sites[at..].find("tier = ").expect("its tier");
+        let after = line + sites[line..].find('\n').expect("the end of the line");
+        sites.replace_range(line..after, &format!("tier = \"{tier}\""));
+    }
+    fs::write(room.path("plan.toml"), format!("{}{tiers}\n{sites}", &text[..start])).expect("writing the plan");
+}
+
+fn landed(room: &Room, command: &[&str], stdout: &str) -> Landing {
+    let mut arguments = vec!["run", "--plan", "plan.toml", "--json", "landed.json", "--"];
+    arguments.extend(command);
+    let ended = room.hearth(&arguments).expect(0);
+    assert_eq!(ended.stdout, stdout, "{}", ended.stderr);
+    serde_json::from_str(&fs::read_to_string(room.path("landed.json")).expect("the summary")).expect("a landing")
+}
+
+fn site<'a>(landing: &'a Landing, function: &str) -> &'a SiteLanding {
+    let of = |s: &&SiteLanding| s.label.starts_with(&format!("{function} ("));
+    landing.sites.iter().find(of).unwrap_or_else(|| panic!("{function} did not allocate: {landing:?}"))
+}
+
+/// Bytes that the kernel found present.
+fn present(site: &SiteLanding) -> u64 {
+    site.resident.iter().filter(|(node, _)| *node >= 0).map(|(_, bytes)| bytes.0).sum()
+}
+
+const OBJECT: u64 = 24 << 20;
+
+#[test]
+fn objects_land_in_the_heaps_of_their_tiers() {
+    let room = Room::new();
+    let command = [&*program("forks"), "700"];
+    plan(&room, &command, "[[tier]]\nname = \"fast\"\n\n[[tier]]\nname = \"slow\"\n");
+    let landing = landed(&room, &command, "kept\n");
+    for (function, tier) in [("hot", 0), ("cold", 1)] {
+        let site = site(&landing, function);
+        assert_eq!(site.placed[tier].0, OBJECT, "{site:?}");
+        assert_eq!(site.placed[1 - tier].0, 0, "{site:?}");
+        assert!(present(site) >= OBJECT * 9 / 10, "read back from the kernel: {site:?}");
+    }
+    assert!(landing.unmatched.is_empty(), "{landing:?}");
+}
+
+#[test]
+fn a_full_tier_falls_back_and_says_so() {
+    let room = Room::new();
+    let command = [&*program("forks"), "50"];
+    plan(&room, &command, "[[tier]]\nname = \"fast\"\nbudget = \"20 MiB\"\n\n[[tier]]\nname = \"slow\"\n");
+    let landing = landed(&room, &command, "kept\n");
+    let hot = site(&landing, "hot");
+    assert_eq!((hot.placed[0].0, hot.placed[1].0), (0, OBJECT), "{hot:?}");
+    assert_eq!((landing.tiers[0].fell_back, landing.tiers[0].fell_back_bytes.0), (1, OBJECT));
+    assert_eq!(landing.tiers[1].fell_back, 0);
+}
+
+#[test]
+fn a_tier_of_files_keeps_parent_and_children_apart() {
+    let room = Room::new();
+    let command = [&*program("forks")];
+    let tiers =
+        format!("[[tier]]\nname = \"fast\"\n\n[[tier]]\nname = \"slow\"\ndir = \"{}\"\n", room.path("").display());
+    plan(&room, &command, &tiers);
+    let landing = landed(&room, &command, "kept\n");
+    assert_eq!(site(&landing, "cold").placed[1].0, OBJECT, "{landing:?}");
+}
+
+/// Builds `forks.c` with another function before it, so that all addresses move, and strips it if asked to.
+fn rebuild(room: &Room, out: &Path, flags: &[&str]) {
+    let source = fs::read_to_string(workspace().join("tests/programs/forks.c")).expect("the source");
+    fs::create_dir_all(out.parent().expect("a folder")).expect("making a folder");
+    // After the rest, so that lines stay; kept and laid out first by its section.
+    let more = "__attribute__((used, section(\".text.unlikely\"))) static int more(int x) { return x * 37 + BYTES; }\n";
+    fs::write(room.path("forks.c"), source + more).expect("writing the source");
+    let mut command = vec!["gcc", "-O1", "-g", "-o", out.to_str().expect("readable"), "forks.c"];
+    command.extend(flags);
+    room.plain(&command).expect(0);
+}
+
+#[test]
+fn a_plan_survives_a_rebuild_of_the_same_source() {
+    let room = Room::new();
+    let first = room.path("first/forks");
+    rebuild(&room, &first, &[]);
+    let command = [first.to_str().expect("readable"), "50"];
+    plan(&room, &command, "[[tier]]\nname = \"fast\"\n\n[[tier]]\nname = \"slow\"\n");
+    let second = room.path("second/forks");
+    rebuild(&room, &second, &["-O2", "-fno-inline", "-DMORE=1"]);
+    let landing = landed(&room, &[second.to_str().expect("readable"), "50"], "kept\n");
+    assert!(landing.notes.iter().any(|n| n.contains("was rebuilt")), "{:?}", landing.notes);
+    assert_eq!(site(&landing, "hot").placed[0].0, OBJECT, "{landing:?}");
+    assert_eq!(site(&landing, "cold").placed[1].0, OBJECT, "{landing:?}");
+}
+
+#[test]
+fn a_plan_holds_for_the_stripped_program() {
+    let room = Room::new();
+    let full = room.path("full/forks");
+    rebuild(&room, &full, &[]);
+    let command = [full.to_str().expect("readable"), "50"];
+    plan(&room, &command, "[[tier]]\nname = \"fast\"\n\n[[tier]]\nname = \"slow\"\n");
+    let stripped = room.path("stripped/forks");
+    fs::create_dir_all(room.path("stripped")).expect("making a folder");
+    room.plain(&["strip", "-o", stripped.to_str().expect("readable"), command[0]]).expect(0);
+    let landing = landed(&room, &[stripped.to_str().expect("readable"), "50"], "kept\n");
+    assert!(landing.unmatched.is_empty(), "{landing:?}");
+    assert_eq!(site(&landing, "hot").placed[0].0, OBJECT, "{landing:?}");
+}
