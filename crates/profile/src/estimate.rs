@@ -155,6 +155,25 @@ pub fn estimate(sites: &[SiteSamples], interval_s: f64, llc: u64) -> Vec<SiteEst
         })
         .collect();
 
+    // A site may be walked in another way at another time: filled in order first, say, and then read at random.
+    let lines_of_visit: Vec<Vec<f64>> = sites
+        .iter()
+        .zip(&walks)
+        .map(|(site, walk)| {
+            let mut seen = vec![(0.0, 0.0); windows];
+            for e in &site.exposures {
+                if let Some(b) = e.visit.and_then(|v| v.burst).filter(|b| b.accesses > 0) {
+                    let w = &mut seen[window_of(interval_of(e.end_ns))];
+                    *w = (w.0 + 1.0, w.1 + lines_of(&b).0);
+                }
+            }
+            // The mean over time, whatever the number of bursts in each window, counts as one burst of every window.
+            let known: Vec<f64> = seen.iter().filter(|w| w.0 > 0.0).map(|w| w.1 / w.0).collect();
+            let usual = if known.is_empty() { walk.lines } else { known.iter().sum::<f64>() / known.len() as f64 };
+            seen.iter().map(|(n, sum)| (sum + usual) / (n + 1.0)).collect()
+        })
+        .collect();
+
     let mut out: Vec<SiteEstimate> = sites
         .iter()
         .zip(&walks)
@@ -176,7 +195,10 @@ pub fn estimate(sites: &[SiteSamples], interval_s: f64, llc: u64) -> Vec<SiteEst
             .map(|(s, r)| r.share * members.iter().map(|&i| alive(s, i)).sum::<f64>() / seconds * LINES_PER_PAGE)
             .collect();
         let lambda: Vec<f64> = (rates.iter().zip(&walks).zip(&tempo))
-            .map(|((rate, walk), tempo)| rate.visits * tempo[window] * walk.lines / LINES_PER_PAGE)
+            .zip(&lines_of_visit)
+            .map(|(((rate, walk), tempo), lines)| {
+                rate.visits * tempo[window] * lines.get(window).unwrap_or(&walk.lines) / LINES_PER_PAGE
+            })
             .collect();
         let reuse: Vec<Reuse> = (walks.iter().zip(lambda))
             .map(|(walk, lambda)| Reuse { lambda, even: matches!(walk.pattern, Pattern::Stream { .. }) })

@@ -465,7 +465,10 @@ impl Watch<'_> {
                 self.read_residency(i, now);
             }
         }
-        self.next_reading = Some(Instant::now() + READING.max(start.elapsed() * READING_COST));
+        // Memory is first touched early in a run, so readings are denser there.
+        let age = Duration::from_nanos(now);
+        let cost = if age < READING * 10 { READING_COST / 5 } else { READING_COST };
+        self.next_reading = Some(Instant::now() + READING.min(age).max(start.elapsed() * cost));
     }
 
     fn read_residency(&mut self, i: usize, now: u64) {

@@ -102,8 +102,8 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         flags: flags::EVENTS | if options.sample { flags::SAMPLER } else { 0 },
         threshold: options.threshold.0,
         faults_per_second: options.faults_per_second,
-        // A step costs two signals, a visit one: so many steps as visits keep both at a few percent of a processor.
-        steps_per_second: options.faults_per_second,
+        // A step costs two signals, a visit one: twice as many steps as visits keep both at a few percent of a processor.
+        steps_per_second: 2 * options.faults_per_second,
         epoch_ns,
         plan: None,
     };

@@ -30,11 +30,11 @@ pub fn landing(landing: &Landing, width: usize, top: usize) -> String {
     );
     for tier in landing.tiers.iter().filter(|t| t.fell_back > 0) {
         out += &format!(
-            "{} planned for {} ({}) fell back to another tier: its budget{} was used up.\n",
+            "{} planned for {} ({}) fell back to another tier: {}.\n",
             words::plural(tier.fell_back, "object"),
             tier.name,
             tier.fell_back_bytes,
-            tier.budget.map_or_else(String::new, |b| format!(" of {b}")),
+            tier.budget.map_or("it had no room".into(), |b| format!("its budget of {b} was used up")),
         );
     }
     if !landing.unmatched.is_empty() {

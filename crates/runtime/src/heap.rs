@@ -153,6 +153,13 @@ fn arena(tier: usize, number: u32) -> Option<u32> {
     }
 }
 
+/// Creates a first arena in each tier, so that a thread always finds one, even while another is being created.
+pub fn prepare(tiers: usize) {
+    for tier in 0..tiers {
+        arena(tier, 0);
+    }
+}
+
 #[cold]
 fn create(tier: usize, slot: &AtomicU32) -> Option<u32> {
     if CREATING.compare_exchange(false, true, Acquire, Relaxed).is_err() {

@@ -83,6 +83,7 @@ fn enter(thread: &Thread, addr: usize, index: usize, site: &Site, size: usize, t
         h.counters.managed.fetch_add(1, Relaxed);
     }
     sampler::object_born(size);
+    sampler::guard::pass_by(&thread.step);
 }
 
 /// Everything that managing needs is there (it is set up by the first call of a process, and after a fork).
@@ -94,7 +95,8 @@ fn ready() -> bool {
 /// The site of the allocation in progress, its stack published if it is new.
 #[inline]
 fn site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
-    process::adopt(thread);
+    process::adopt(thread, false);
+    sampler::guard::pass_by(&thread.step);
     let id = stack::site_id(thread);
     let Some((index, site)) = sites::find(id) else {
         if let Some(h) = process::info() {
@@ -128,6 +130,7 @@ pub fn free(addr: usize) {
     sampler::object_died(addr, object.bytes);
     // A child that only frees what it inherited has nothing to say.
     if let Some(busy) = Busy::enter().filter(|_| process::attached()) {
+        sampler::guard::pass_by(&busy.0.step);
         process::publish(busy.0, process::time(), Event::Free { addr: addr as u64 });
     }
     heap::release(addr);

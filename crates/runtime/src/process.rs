@@ -94,9 +94,18 @@ fn attach_slowly() -> bool {
     // In a child of a fork the lock may have been held by a thread that does not exist here: it holds the pid.
     // SAFETY: no arguments.
     let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as u32;
-    let holder = ATTACHING.load(Acquire);
-    if holder == pid || ATTACHING.compare_exchange(holder, pid, AcqRel, Acquire).is_err() {
-        return false; // another thread is at it; this one's event is not worth waiting for
+    // Another thread is at it, for a fraction of a millisecond: its few system calls are waited for, but not for ever.
+    let taken = (0..1000).any(|_| {
+        let holder = ATTACHING.load(Acquire);
+        let free = holder != pid && ATTACHING.compare_exchange(holder, pid, AcqRel, Acquire).is_ok();
+        if !free {
+            // SAFETY: no arguments.
+            unsafe { sys::call3(libc::SYS_sched_yield, 0, 0, 0) };
+        }
+        free
+    });
+    if !taken {
+        return false;
     }
     let page = SAME.load(Acquire);
     if !same_process() && !page.is_null() {
@@ -110,6 +119,7 @@ fn attach_slowly() -> bool {
         unsafe { (*page).store(1, Release) };
     }
     if OPENED.load(Acquire) != generation() {
+        heap::prepare(plan::tiers());
         open(pid);
         OPENED.store(generation(), Release);
     }
@@ -235,22 +245,23 @@ pub fn say(sentence: &[u8]) {
     }
 }
 
-/// Makes the thread's block belong to this process: after a fork it still names the parent's thread and ring.
+/// Makes the thread's block belong to this process: after a fork it still names the parent's thread and ring. `born`:
+/// the thread has just been started.
 #[inline]
-pub fn adopt(thread: &Thread) {
+pub fn adopt(thread: &Thread, born: bool) {
     if thread.generation.get() != generation() {
         // SAFETY: no arguments.
         thread.tid.set(unsafe { sys::call3(libc::SYS_gettid, 0, 0, 0) } as u32);
         thread.ring.set(0);
         thread.generation.set(generation());
-        sampler::guard::adopt(thread.tid.get(), &thread.step);
+        sampler::guard::adopt(thread.tid.get(), &thread.step, born);
     }
 }
 
 /// The thread's ring, taken if it has none. The last ring is everybody's.
 #[inline]
 fn ring(thread: &Thread) -> Option<(Ring, bool)> {
-    adopt(thread);
+    adopt(thread, false);
     let file = FILE.load(Acquire);
     if file.is_null() {
         return None;

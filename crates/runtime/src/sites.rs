@@ -18,8 +18,8 @@ pub struct Site {
     pub id: AtomicU64,
     /// 1 + tier the plan names, 0: not looked up yet.
     pub tier: AtomicU8,
-    /// Visits of the sampler that got a burst.
-    pub bursts: AtomicU32,
+    /// When a page of it was last armed for a burst, in ms of CLOCK_MONOTONIC (wrapping).
+    pub burst_at: AtomicU32,
     /// Generation of the process in which its stack was published.
     pub published: AtomicU32,
     /// Bytes alive.

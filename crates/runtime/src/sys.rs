@@ -38,6 +38,15 @@ core::arch::global_asm!(
     ".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00", // mov rax, 15 (rt_sigreturn)
     "syscall",
     ".size hearth_sigreturn, . - hearth_sigreturn",
+    ".globl hearth_return",
+    ".hidden hearth_return",
+    ".type hearth_return,@function",
+    "hearth_return:", // (stack pointer)
+    "mov rsp, rdi",
+    "mov eax, 15",
+    "syscall",
+    "ud2",
+    ".size hearth_return, . - hearth_return",
     // A bare thread: jump to r12(r13) on the stack given to clone; the child must not return into the parent's frame.
     ".p2align 4",
     ".globl hearth_clone",
@@ -68,6 +77,7 @@ unsafe extern "C" {
     static hearth_sys_start: u8;
     static hearth_sys_end: u8;
     fn hearth_syscall(nr: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize;
+    fn hearth_return(stack: usize) -> !;
     fn hearth_clone(flags: usize, stack: usize, entry: extern "C" fn()) -> isize;
     /// Returns from a signal handler (`sa_restorer`).
     pub fn hearth_sigreturn();
@@ -98,6 +108,15 @@ pub unsafe fn call(nr: c_long, args: [usize; 6]) -> isize {
 pub unsafe fn call3(nr: c_long, a: usize, b: usize, c: usize) -> isize {
     // SAFETY: the caller's.
     unsafe { hearth_syscall(nr, a, b, c, 0, 0, 0) }
+}
+
+/// Returns from the signal whose frame (its ucontext) lies at `stack`.
+///
+/// # Safety
+/// There must be such a frame; nothing of the calling function's is dropped.
+pub unsafe fn return_from_signal(stack: usize) -> ! {
+    // SAFETY: the caller's.
+    unsafe { hearth_return(stack) }
 }
 
 /// Starts a thread that libc does not know, on the stack that ends at `stack`, running `entry` in the same address

@@ -62,7 +62,7 @@ pub struct Counters {
     pub steps: AtomicU64,
     /// Sampler: ns during which pages could be armed.
     pub guarded_ns: AtomicU64,
-    /// Sampler: times it had to stand back because of a system call it could not see through.
+    /// Sampler: times it began to watch (again): a system call that it could not see through made it stand back.
     pub stood_back: AtomicU64,
     /// Sampler: system calls that were looked at while pages were armed.
     pub syscalls: AtomicU64,

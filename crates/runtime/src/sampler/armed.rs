@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 /// Pages that may be armed at once. Each splits a mapping in three; the kernel allows 65,530 in a process.
 pub const MAX: usize = 256;
 /// Accesses followed in one burst.
-pub const BURST_ACCESSES: u32 = 64;
+pub const BURST_ACCESSES: u32 = 32;
 const PAGE: usize = 4096;
 
 /// Where an entry stands.

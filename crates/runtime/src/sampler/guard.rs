@@ -2,65 +2,77 @@
 //!
 //! The kernel does not fault politely: a `read` into a page without access rights returns EFAULT, or a short count. So
 //! pages are armed only while every system call of every thread passes through us (Syscall User Dispatch, Linux 5.11;
-//! no privileges needed): one byte, shared by all threads, switches the trap on and off.
+//! no privileges needed): a byte of each thread says whether its calls are trapped.
 //!
-//! A trapped call whose arguments tell that it cannot touch managed memory is made from the handler. One that names a
-//! buffer in managed memory opens the buffer's pages first. Any other (a fork, an exec, a signal return, a call with
-//! pointers behind pointers) *ends the guard*: all pages are opened, the trap is switched off, and the call is made
-//! again as if nothing had been. The sampler tries again later.
+//! A trapped call is made from the handler. If its arguments tell that it cannot touch managed memory, that is all; if
+//! it names a buffer in managed memory, the buffer's pages are opened first; of any other, nobody knows what it touches:
+//! then the guard *ends* (all pages are opened, and none is armed before the call is over). Only what must happen on the
+//! program's own stack (a clone) is made natively: the thread switches its own trap off and makes the call again.
 //!
-//! Before the first page is armed, every thread must be known to be outside the kernel or blocked in a call that
-//! cannot touch managed memory. A thread that runs shows that it is outside by making a trapped call or by using
-//! at least two clock ticks of user time after the trap was switched on.
+//! A thread switches its trap on and off itself, never another: at its start, and when it comes through the runtime. So a
+//! thread whose trap is on is either in user code or in a call that we know of. And as SIGSYS must never be blocked
+//! while the trap is on (the kernel would end the program), masks that pass through here lose that signal.
 
-use super::{armed, enabled, signals, step::Step};
+use super::{armed, enabled, signals, started, step::Step};
 use crate::{objects, range, sys};
-use core::ffi::{CStr, c_long};
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::ffi::{CStr, c_int, c_long};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 const ALLOW: u8 = 0;
 const BLOCK: u8 = 1;
 
-/// The kernel reads it at every system call of a registered thread.
-static SELECTOR: AtomicU8 = AtomicU8::new(ALLOW);
-/// Counts the guards that were ended: a guard that was being set up while this changed is void.
-static ENDED: AtomicU64 = AtomicU64::new(0);
-static ON: AtomicU32 = AtomicU32::new(0);
+/// Pages may be armed.
+static ON: AtomicBool = AtomicBool::new(false);
+/// The program has told the kernel to use memory whenever it pleases (io_uring, AIO): no page is armed any more.
+static KERNEL_USES_MEMORY: AtomicBool = AtomicBool::new(false);
 
 const THREADS: usize = 1024;
 /// The alternate stack of a thread that has none: the frame of a signal must not land on an armed page.
 const SIGNAL_STACK: usize = 64 << 10;
+/// A thread that makes so many calls ...
+const NOISE_CALLS: u32 = 1024;
+/// ... in so short a time (ns) would pay too much for the trap: it goes without for a while.
+const NOISE_NS: u64 = 100_000_000;
+const QUIET_NS: u64 = 1_000_000_000;
 
 /// A thread whose system calls can be trapped.
 struct Slot {
     /// Kernel thread id; 0: free.
     tid: AtomicU32,
-    /// Calls trapped.
-    seen: AtomicU32,
+    /// Read by the kernel at every system call of the thread: [`BLOCK`] is the trap.
+    trap: AtomicU8,
+    /// A call is in progress that may touch any memory.
+    unknown: AtomicBool,
     /// Managed memory that a call in progress was given.
     buffer: AtomicUsize,
     buffer_len: AtomicUsize,
     stack: AtomicUsize,
-    /// What the sampler's thread saw when the guard was being set up.
-    seen_before: AtomicU32,
-    ticks_before: AtomicU64,
+    calls: AtomicU32,
+    counted_from: AtomicU64,
+    noisy_until: AtomicU64,
 }
 
 static SLOTS: [Slot; THREADS] = [const {
     Slot {
         tid: AtomicU32::new(0),
-        seen: AtomicU32::new(0),
+        trap: AtomicU8::new(ALLOW),
+        unknown: AtomicBool::new(false),
         buffer: AtomicUsize::new(0),
         buffer_len: AtomicUsize::new(0),
         stack: AtomicUsize::new(0),
-        seen_before: AtomicU32::new(0),
-        ticks_before: AtomicU64::new(0),
+        calls: AtomicU32::new(0),
+        counted_from: AtomicU64::new(0),
+        noisy_until: AtomicU64::new(0),
     }
 }; THREADS];
 
+fn slot_of(step: &Step) -> Option<&'static Slot> {
+    SLOTS.get((step.slot.get() as usize).checked_sub(1)?)
+}
+
 /// Makes the calling thread one whose system calls can be trapped. `false` if the kernel cannot, or there are too many.
-pub fn register(tid: u32, step: &Step) -> bool {
+fn register(tid: u32, step: &Step) -> bool {
     // SAFETY: no arguments.
     let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
     let take = |slot: &Slot, from: u32| slot.tid.compare_exchange(from, tid, AcqRel, Relaxed).is_ok();
@@ -74,15 +86,18 @@ pub fn register(tid: u32, step: &Step) -> bool {
         })
     });
     let Some((index, slot)) = found else { return false };
+    slot.trap.store(ALLOW, SeqCst);
+    slot.unknown.store(false, Relaxed);
     slot.buffer_len.store(0, Relaxed);
+    slot.noisy_until.store(0, Relaxed);
     step.slot.set(index as u32 + 1);
     // A thread may have been given a stack in managed memory.
     objects::hands_off(&raw const index as usize);
     give_signal_stack(slot);
     let (start, len) = sys::text();
-    let selector = &raw const SELECTOR as usize;
-    // SAFETY: the selector lives for ever.
-    let done = unsafe { sys::call(libc::SYS_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 1, start, len, selector, 0]) == 0 };
+    let trap = &raw const slot.trap as usize;
+    // SAFETY: the byte lives for ever.
+    let done = unsafe { sys::call(libc::SYS_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 1, start, len, trap, 0]) == 0 };
     if !done {
         slot.tid.store(0, Release);
         step.slot.set(0);
@@ -112,19 +127,41 @@ fn give_signal_stack(slot: &Slot) {
     }
 }
 
-/// In a forked child: nobody is registered, the trap is off.
+/// Switches the calling thread's trap on, unless it makes too many calls for that.
+#[cold]
+fn trap_on(slot: &Slot) {
+    let noisy_until = slot.noisy_until.load(Relaxed);
+    if noisy_until != 0 && sys::now_in_handler() < noisy_until {
+        return;
+    }
+    let ours = OUR_SIGNALS;
+    // SAFETY: opens the thread's mask for the sampler's signals; 8 is the kernel's mask size.
+    unsafe { sys::call(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as usize, &raw const ours as usize, 0, 8, 0, 0]) };
+    slot.trap.store(BLOCK, SeqCst);
+}
+
+/// The calling thread comes through the runtime: its trap goes (back) on if there is something to sample.
+#[inline]
+pub fn pass_by(step: &Step) {
+    if enabled() && started() {
+        slot_of(step).filter(|s| s.trap.load(Relaxed) == ALLOW).into_iter().for_each(trap_on);
+    }
+}
+
+/// In a forked child: nobody is registered.
 pub fn forget_parent() {
-    SELECTOR.store(ALLOW, SeqCst);
-    ON.store(0, SeqCst);
+    ON.store(false, SeqCst);
     for slot in &SLOTS {
         slot.tid.store(0, Relaxed);
+        slot.trap.store(ALLOW, Relaxed);
+        slot.unknown.store(false, Relaxed);
         slot.buffer_len.store(0, Relaxed);
     }
 }
 
 /// Whether pages may be armed.
 pub fn on() -> bool {
-    ON.load(SeqCst) != 0
+    ON.load(SeqCst)
 }
 
 /// Whether a call in progress was given this page.
@@ -135,92 +172,53 @@ pub fn in_use(page: usize) -> bool {
     })
 }
 
-/// Ends the guard: opens all pages and switches the trap off.
+/// Ends the guard: no page is armed from here on, and all are opened.
 pub fn leave() {
-    ENDED.fetch_add(1, SeqCst);
-    ON.store(0, SeqCst);
+    ON.store(false, SeqCst);
     armed::open_all();
-    SELECTOR.store(ALLOW, SeqCst);
 }
 
 /// Why the guard could not be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A thread's system calls are not trapped.
+    /// A thread's system calls cannot be trapped.
     Unregistered,
-    /// A thread blocks one of our signals.
-    Blocked,
-    /// A thread stayed in the kernel, or in a call that may touch managed memory.
-    InKernel,
-    /// A handler is not ours, or the kernel may use memory at any time (io_uring).
+    /// A thread's trap is off for now, or a call is in progress that may touch any memory.
+    Busy,
+    /// A handler is not ours, or the kernel may use memory at any time.
     Foreign,
-    /// A system call ended it at once.
-    Ended,
 }
 
-/// Sets the guard up (in the sampler's thread, whose id is `own`). Takes some tens of milliseconds.
+/// Sets the guard up (in the sampler's thread, whose id is `own`).
 pub fn enter(own: u32) -> Result<(), Refusal> {
-    if !signals::ours() || kernel_uses_memory() {
+    if KERNEL_USES_MEMORY.load(Relaxed) || !signals::ours() || kernel_uses_memory() {
         return Err(Refusal::Foreign);
     }
-    let ended = ENDED.load(SeqCst);
-    for slot in SLOTS.iter().filter(|s| s.tid.load(Relaxed) != 0) {
-        slot.seen_before.store(slot.seen.load(SeqCst), Relaxed);
-        slot.ticks_before.store(user_ticks(slot.tid.load(Relaxed)), Relaxed);
-    }
-    SELECTOR.store(BLOCK, SeqCst);
-    let start = sys::now_in_handler();
-    let result = loop {
-        if ENDED.load(SeqCst) != ended {
-            break Err(Refusal::Ended);
-        }
-        match threads(own) {
-            Ok(true) => break Ok(()),
-            Ok(false) if sys::now_in_handler() - start > 250_000_000 => break Err(Refusal::InKernel),
-            Ok(false) => super::thread::sleep(4_000_000),
-            Err(refusal) => break Err(refusal),
-        }
-    };
-    if result.is_ok() {
-        ON.store(1, SeqCst);
-        // A call that ended the guard meanwhile must win.
-        if ENDED.load(SeqCst) == ended {
-            return Ok(());
-        }
-        ON.store(0, SeqCst);
-    }
-    SELECTOR.store(ALLOW, SeqCst);
-    if result.is_ok() { Err(Refusal::Ended) } else { result }
-}
-
-/// Whether all threads are known to be harmless; an error if one cannot become so.
-fn threads(own: u32) -> Result<bool, Refusal> {
-    let mut all = true;
     let mut refusal = None;
     each_thread(|tid| {
-        if tid == own || refusal.is_some() {
-            return;
-        }
-        match SLOTS.iter().find(|s| s.tid.load(Relaxed) == tid) {
-            None => refusal = Some(Refusal::Unregistered),
-            Some(_) if blocks_our_signals(tid) => refusal = Some(Refusal::Blocked),
-            Some(slot) => all &= harmless(tid, slot),
+        if tid != own {
+            match SLOTS.iter().find(|s| s.tid.load(Relaxed) == tid) {
+                None => refusal = Some(Refusal::Unregistered),
+                Some(slot) if !known(slot) => refusal = refusal.or(Some(Refusal::Busy)),
+                Some(_) => {}
+            }
         }
     });
-    refusal.map_or(Ok(all), Err)
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
+    ON.store(true, SeqCst);
+    // A call that began, or a trap that went off, meanwhile must win; later ones end the guard themselves.
+    if SLOTS.iter().all(|s| s.tid.load(SeqCst) == 0 || known(s)) {
+        return Ok(());
+    }
+    leave();
+    Err(Refusal::Busy)
 }
 
-fn harmless(tid: u32, slot: &Slot) -> bool {
-    if slot.seen.load(SeqCst) != slot.seen_before.load(Relaxed) {
-        return true;
-    }
-    let mut buffer = [0u8; 512];
-    match file_of(tid, b"/syscall", &mut buffer).and_then(parse_syscall) {
-        // Blocked in the kernel.
-        Some((nr, args)) => look(nr, &args) == Look::Harmless,
-        // Running, in user code or in the kernel: user time must pass.
-        None => user_ticks(tid) >= slot.ticks_before.load(Relaxed).saturating_add(2),
-    }
+/// Whether a thread is in user code or in a call that touches nothing but what is written down.
+fn known(slot: &Slot) -> bool {
+    slot.trap.load(SeqCst) == BLOCK && !slot.unknown.load(SeqCst)
 }
 
 /// What a system call's number and arguments tell.
@@ -266,7 +264,7 @@ fn look(nr: c_long, args: &[usize; 6]) -> Look {
 }
 
 /// Calls that touch no memory but what their arguments point to directly, and that may be made from a handler.
-const FLAT: [c_long; 105] = [
+const FLAT: [c_long; 106] = [
     libc::SYS_open,
     libc::SYS_close,
     libc::SYS_stat,
@@ -307,6 +305,7 @@ const FLAT: [c_long; 105] = [
     libc::SYS_getsockopt,
     libc::SYS_wait4,
     libc::SYS_kill,
+    libc::SYS_rt_sigtimedwait,
     libc::SYS_uname,
     libc::SYS_fcntl,
     libc::SYS_flock,
@@ -374,33 +373,103 @@ const FLAT: [c_long; 105] = [
     libc::SYS_faccessat2,
 ];
 
-/// A trapped system call, in the SIGSYS handler: its result, or `None` if it is to be made again, natively.
-pub fn trapped(nr: c_long, args: &[usize; 6], step: &Step) -> Option<isize> {
+/// What becomes of a trapped call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It was made, with this result.
+    Result(isize),
+    /// The thread is to make it again; its trap is off.
+    Natively,
+}
+
+/// A trapped system call, in the SIGSYS handler of the thread that makes it.
+///
+/// # Safety
+/// `context` must be the handler's own.
+pub unsafe fn trapped(nr: c_long, args: &[usize; 6], step: &Step, context: *mut libc::ucontext_t) -> Answer {
     if let Some(h) = crate::process::info() {
         h.counters.syscalls.fetch_add(1, Relaxed);
     }
-    let slot = (step.slot.get() as usize).checked_sub(1).and_then(|i| SLOTS.get(i));
-    if let Some(slot) = slot {
-        slot.seen.fetch_add(1, SeqCst);
-    }
-    match (look(nr, args), slot) {
-        // SAFETY: the program's own call, made for it.
-        (Look::Harmless, _) => Some(unsafe { sys::call(nr, *args) }),
-        (Look::Buffer(start, len), Some(slot)) => {
-            slot.buffer.store(start, SeqCst);
-            slot.buffer_len.store(len.max(1), SeqCst);
-            if armed::any() {
-                armed::open_range(start, len.max(1));
+    // Without a slot there is no trap; so there is one.
+    let Some(slot) = slot_of(step) else { return Answer::Natively };
+    quieten(slot);
+    // SAFETY: the program's own calls, made for it with its own arguments; the context is the handler's.
+    unsafe {
+        match nr {
+            libc::SYS_rt_sigprocmask => return Answer::Result(signals::change_kernel_mask(args, context)),
+            libc::SYS_rt_sigaction => return Answer::Result(signals::change_kernel_action(args)),
+            libc::SYS_sigaltstack => return Answer::Result(signals::change_signal_stack(args, context)),
+            libc::SYS_rt_sigreturn => signals::return_natively(context),
+            libc::SYS_ppoll => return masked(slot, nr, args, 3),
+            libc::SYS_epoll_pwait => return masked(slot, nr, args, 4),
+            libc::SYS_rt_sigsuspend => return masked(slot, nr, args, 0),
+            libc::SYS_io_uring_setup | libc::SYS_io_setup => KERNEL_USES_MEMORY.store(true, SeqCst),
+            libc::SYS_exit => slot.tid.store(0, SeqCst),
+            libc::SYS_vfork => return natively(slot),
+            libc::SYS_clone if args[0] & libc::CLONE_VM as usize != 0 => return natively(slot),
+            // The flags are the first word of the structure.
+            libc::SYS_clone3 if *(args[0] as *const u64) & libc::CLONE_VM as u64 != 0 => return natively(slot),
+            _ => {}
+        }
+        match look(nr, args) {
+            Look::Harmless => Answer::Result(sys::call(nr, *args)),
+            Look::Buffer(start, len) => {
+                slot.buffer.store(start, SeqCst);
+                slot.buffer_len.store(len.max(1), SeqCst);
+                if armed::any() {
+                    armed::open_range(start, len.max(1));
+                }
+                let result = sys::call(nr, *args);
+                slot.buffer_len.store(0, SeqCst);
+                Answer::Result(result)
             }
-            // SAFETY: as above.
-            let result = unsafe { sys::call(nr, *args) };
-            slot.buffer_len.store(0, SeqCst);
-            Some(result)
+            Look::Unknown => unknown(slot, nr, args),
         }
-        _ => {
-            leave();
-            None
-        }
+    }
+}
+
+/// Makes a call of which nobody knows what memory it touches.
+unsafe fn unknown(slot: &Slot, nr: c_long, args: &[usize; 6]) -> Answer {
+    slot.unknown.store(true, SeqCst);
+    leave();
+    // SAFETY: the caller's.
+    let result = unsafe { sys::call(nr, *args) };
+    slot.unknown.store(false, SeqCst);
+    Answer::Result(result)
+}
+
+/// Makes a waiting call whose argument `mask` points to a signal mask for the time of the wait: without our signals.
+unsafe fn masked(slot: &Slot, nr: c_long, args: &[usize; 6], mask: usize) -> Answer {
+    let mut args = *args;
+    // SAFETY: the kernel would read the mask of 8 bytes as well.
+    let open = unsafe { (args[mask] as *const u64).as_ref() }.map(|m| m & !OUR_SIGNALS);
+    if let Some(open) = &open {
+        args[mask] = &raw const *open as usize;
+    }
+    if (0..6).any(|i| range::contains(args[i])) {
+        // SAFETY: the caller's.
+        return unsafe { unknown(slot, nr, &args) };
+    }
+    // SAFETY: the caller's.
+    Answer::Result(unsafe { sys::call(nr, args) })
+}
+
+/// Switches the thread's trap off, so that it makes the call again by itself.
+fn natively(slot: &Slot) -> Answer {
+    slot.trap.store(ALLOW, SeqCst);
+    leave();
+    Answer::Natively
+}
+
+/// A thread that makes very many calls goes without the trap for a while.
+fn quieten(slot: &Slot) {
+    if slot.calls.fetch_add(1, Relaxed) % NOISE_CALLS != 0 {
+        return;
+    }
+    let now = sys::now_in_handler();
+    if now - slot.counted_from.swap(now, Relaxed) < NOISE_NS {
+        slot.noisy_until.store(now + QUIET_NS, Relaxed);
+        natively(slot);
     }
 }
 
@@ -420,58 +489,10 @@ fn kernel_uses_memory() -> bool {
 }
 
 /// Bits of SIGTRAP, SIGSEGV and SIGSYS in a mask.
-pub const OUR_SIGNALS: u64 = 1 << (libc::SIGTRAP - 1) | 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGSYS - 1);
+pub const OUR_SIGNALS: u64 = bit(libc::SIGTRAP) | bit(libc::SIGSEGV) | bit(libc::SIGSYS);
 
-fn blocks_our_signals(tid: u32) -> bool {
-    let mut buffer = [0u8; 4096];
-    let Some(text) = file_of(tid, b"/status", &mut buffer) else { return true };
-    let mask = text.windows(8).position(|w| w == b"SigBlk:\t").and_then(|at| text.get(at + 8..at + 24));
-    match mask.and_then(|digits| hex(digits).map(|(value, _)| value)) {
-        Some(mask) => mask & OUR_SIGNALS != 0,
-        None => true,
-    }
-}
-
-/// User time of a thread in clock ticks; 0 if unknown.
-fn user_ticks(tid: u32) -> u64 {
-    let mut buffer = [0u8; 1024];
-    let Some(text) = file_of(tid, b"/stat", &mut buffer) else { return 0 };
-    // The name in parentheses may hold anything; utime is the 12th field after it.
-    let Some(end) = text.iter().rposition(|&b| b == b')') else { return 0 };
-    let field = text.get(end + 1..).unwrap_or(&[]).split(|&b| b == b' ').filter(|f| !f.is_empty()).nth(11);
-    field.unwrap_or(&[]).iter().fold(0, |n, &b| n * 10 + u64::from(b.wrapping_sub(b'0') % 10))
-}
-
-/// `nr 0xarg ... 0xsp 0xpc`; `None` for `running`. A thread blocked outside a system call (nr -1, a page fault)
-/// counts as a call without arguments.
-fn parse_syscall(text: &[u8]) -> Option<(c_long, [usize; 6])> {
-    let mut fields = text.split(|&b| b == b' ' || b == b'\n').filter(|f| !f.is_empty());
-    let nr = fields.next()?;
-    if nr == b"-1" {
-        return Some((libc::SYS_getpid, [0; 6]));
-    }
-    if !nr.first()?.is_ascii_digit() {
-        return None;
-    }
-    let nr = nr.iter().fold(0, |n: c_long, &b| n * 10 + c_long::from(b.wrapping_sub(b'0') % 10));
-    let mut args = [0; 6];
-    for arg in &mut args {
-        *arg = hex(fields.next()?.strip_prefix(b"0x")?)?.0 as usize;
-    }
-    Some((nr, args))
-}
-
-fn hex(digits: &[u8]) -> Option<(u64, usize)> {
-    let len = digits.iter().take_while(|b| b.is_ascii_hexdigit()).count();
-    let value = digits.iter().take(len).fold(0u64, |n, &b| n << 4 | (b as char).to_digit(16).unwrap_or(0) as u64);
-    (len > 0).then_some((value, len))
-}
-
-fn file_of<'a>(tid: u32, file: &[u8], buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-    let mut path = [0u8; 64];
-    let mut digits = [0u8; 20];
-    let tid = crate::process::number(tid.into(), 10, &mut digits);
-    sys::read_file(join(&mut path, &[b"/proc/self/task/", tid, file])?, buffer)
+const fn bit(signal: c_int) -> u64 {
+    1 << (signal - 1)
 }
 
 fn join<'a>(buffer: &'a mut [u8; 64], parts: &[&[u8]]) -> Option<&'a CStr> {
@@ -519,11 +540,17 @@ fn each_entry(path: &CStr, mut each: impl FnMut(&[u8])) {
     }
 }
 
-/// Registers the calling thread if the process is sampled (with every signal allowed that the sampler needs).
-pub fn adopt(tid: u32, step: &Step) {
-    if enabled() && !register(tid, step) {
+/// Registers the calling thread if the process is sampled. `born`: it has just been started, so that its trap can be on
+/// from its first step on.
+pub fn adopt(tid: u32, step: &Step, born: bool) {
+    if !enabled() {
+        return;
+    }
+    if !register(tid, step) {
         crate::process::say(
             b"the page-fault sampler cannot work here: the kernel has no Syscall User Dispatch (Linux 5.11), forbids it, or the process has more than 1024 threads; record with --sampler none",
         );
+    } else if born {
+        slot_of(step).into_iter().for_each(trap_on);
     }
 }

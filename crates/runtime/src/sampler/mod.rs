@@ -37,13 +37,19 @@ pub fn enabled() -> bool {
     ENABLED.load(Relaxed)
 }
 
+/// Whether there is, or was, enough alive to sample.
+#[inline]
+pub fn started() -> bool {
+    STARTED.load(Relaxed)
+}
+
 /// Takes the session's wishes and puts the handlers in place. Called in the main thread, before the program's main.
 pub fn prepare(config: &Config) {
     FAULTS_PER_SECOND.store(config.faults_per_second.clamp(1, 100_000), Relaxed);
     STEPS_PER_SECOND.store(config.steps_per_second.clamp(1, 1_000_000), Relaxed);
     if signals::install() {
         ENABLED.store(true, Release);
-        crate::process::adopt(crate::tls::thread());
+        crate::process::adopt(crate::tls::thread(), false);
     }
 }
 

@@ -5,6 +5,7 @@
 //! is not the sampler's. These signals are kept out of every signal mask: a fault while its signal is blocked ends the program.
 
 use super::armed::{self, Fault};
+use super::guard::Answer;
 use super::{enabled, guard};
 use crate::{next, objects, range, sys, tls};
 use core::cell::UnsafeCell;
@@ -18,6 +19,7 @@ const SA_RESTORER: u64 = 0x0400_0000;
 
 /// A sigaction as the kernel takes it.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct KernelAction {
     handler: usize,
     flags: u64,
@@ -165,13 +167,125 @@ unsafe extern "C-unwind" fn on_sys(signal: c_int, info: *mut libc::siginfo_t, co
             arg(libc::REG_R8),
             arg(libc::REG_R9),
         ];
-        match guard::trapped(nr.into(), &args, &tls::thread().step) {
-            Some(result) => r[libc::REG_RAX as usize] = result as i64,
-            None => {
+        match guard::trapped(nr.into(), &args, &tls::thread().step, context.cast()) {
+            Answer::Result(result) => r[libc::REG_RAX as usize] = result as i64,
+            Answer::Natively => {
                 r[libc::REG_RAX as usize] = nr.into();
                 r[libc::REG_RIP as usize] -= 2; // `syscall` is two bytes long
             }
         }
+    }
+}
+
+/// `rt_sigprocmask` of a thread whose trap is on: what the handler returns to gets the new mask, less our signals.
+///
+/// # Safety
+/// The arguments of the call, and the handler's own context.
+pub unsafe fn change_kernel_mask(args: &[usize; 6], context: *mut libc::ucontext_t) -> isize {
+    if args[3] != 8 {
+        return -(libc::EINVAL as isize);
+    }
+    // SAFETY: the program's pointers, as the kernel would use them.
+    unsafe {
+        let mask = (&raw mut (*context).uc_sigmask).cast::<u64>();
+        let before = *mask;
+        if let Some(set) = (args[1] as *const u64).as_ref() {
+            let changed = match args[0] as c_int {
+                libc::SIG_BLOCK => before | set,
+                libc::SIG_UNBLOCK => before & !set,
+                libc::SIG_SETMASK => *set,
+                _ => return -(libc::EINVAL as isize),
+            };
+            *mask = changed & !guard::OUR_SIGNALS;
+        }
+        if let Some(old) = (args[2] as *mut u64).as_mut() {
+            *old = before;
+        }
+    }
+    0
+}
+
+/// `rt_sigaction` made behind the C library's back: our signals are only written down, and no handler blocks them.
+///
+/// # Safety
+/// The arguments of the call.
+pub unsafe fn change_kernel_action(args: &[usize; 6]) -> isize {
+    let signal = args[0] as c_int;
+    // SAFETY: the program's pointers, as the kernel would use them; the C library's structure is plain data.
+    unsafe {
+        let new = (args[1] as *const KernelAction).as_ref();
+        let kept = program(signal, |slot| {
+            let before = slot.unwrap_or_else(|| zeroed());
+            if let Some(new) = new {
+                let mut action: libc::sigaction = zeroed();
+                (action.sa_sigaction, action.sa_flags) = (new.handler, new.flags as c_int);
+                *(&raw mut action.sa_mask).cast::<u64>() = new.mask;
+                *slot = (new.handler != libc::SIG_DFL).then_some(action);
+            }
+            before
+        });
+        match kept {
+            None => {
+                let open = new.map(|n| KernelAction { mask: n.mask & !guard::OUR_SIGNALS, ..*n });
+                let mut args = *args;
+                if let Some(open) = &open {
+                    args[1] = &raw const *open as usize;
+                }
+                sys::call(libc::SYS_rt_sigaction, args)
+            }
+            Some(before) => {
+                if let Some(old) = (args[2] as *mut KernelAction).as_mut() {
+                    let mask = *(&raw const before.sa_mask).cast::<u64>();
+                    *old =
+                        KernelAction { handler: before.sa_sigaction, flags: before.sa_flags as u64, restorer: 0, mask };
+                }
+                0
+            }
+        }
+    }
+}
+
+/// `sigaltstack` of a thread whose trap is on. The handler itself runs on the alternate stack, so the kernel would refuse;
+/// but the return from the handler sets the stack that the context names.
+///
+/// # Safety
+/// The arguments of the call, and the handler's own context.
+pub unsafe fn change_signal_stack(args: &[usize; 6], context: *mut libc::ucontext_t) -> isize {
+    // SAFETY: the program's pointers, as the kernel would use them.
+    unsafe {
+        let stack = &mut (*context).uc_stack;
+        let before = *stack;
+        let pointer = (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+        let used =
+            before.ss_flags & libc::SS_DISABLE == 0 && pointer.wrapping_sub(before.ss_sp as usize) < before.ss_size;
+        if let Some(new) = (args[0] as *const libc::stack_t).as_ref() {
+            if used {
+                return -(libc::EPERM as isize);
+            }
+            if new.ss_flags & libc::SS_DISABLE == 0 && new.ss_size < libc::MINSIGSTKSZ {
+                return -(libc::ENOMEM as isize);
+            }
+            *stack = *new;
+        }
+        if let Some(old) = (args[1] as *mut libc::stack_t).as_mut() {
+            let on = if used { libc::SS_ONSTACK } else { before.ss_flags & !libc::SS_ONSTACK };
+            *old = libc::stack_t { ss_flags: on, ..before };
+        }
+    }
+    0
+}
+
+/// `rt_sigreturn`: made on the program's stack, where its signal's frame lies; the mask it restores loses our signals.
+///
+/// # Safety
+/// The handler's own context, of a trapped `rt_sigreturn`.
+pub unsafe fn return_natively(context: *mut libc::ucontext_t) -> ! {
+    // SAFETY: at this call the stack pointer points to the frame's ucontext (signal(7), the kernel's rt_sigframe).
+    unsafe {
+        let stack = (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+        let frame = stack as *mut libc::ucontext_t;
+        *(&raw mut (*frame).uc_sigmask).cast::<u64>() &= !guard::OUR_SIGNALS;
+        sys::return_from_signal(stack)
     }
 }
 
@@ -415,6 +529,8 @@ pub unsafe extern "C" fn pthread_create(
         if failed != 0 {
             next::free(block.cast());
         }
+        // The clone was made natively.
+        guard::pass_by(&tls::thread().step);
         failed
     }
 }
@@ -424,7 +540,7 @@ unsafe extern "C-unwind" fn begin(block: *mut c_void) -> *mut c_void {
     unsafe {
         let Start { start, arg } = block.cast::<Start>().read();
         next::free(block);
-        crate::process::adopt(tls::thread());
+        crate::process::adopt(tls::thread(), true);
         let f: extern "C-unwind" fn(*mut c_void) -> *mut c_void = transmute(start);
         f(arg)
     }

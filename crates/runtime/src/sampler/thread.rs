@@ -15,15 +15,17 @@ const PAGE: usize = 4096;
 const STACK: usize = 256 << 10;
 /// Time between two looks.
 const TICK_NS: u64 = 5_000_000;
+/// Longest time between two attempts to set the guard up.
+const LONGEST_PAUSE_NS: u64 = 80_000_000;
 /// A page not touched for so long is given up.
 const PATIENCE_NS: u64 = 400_000_000;
 /// A burst ends when the page was not touched for so long.
 const BURST_PAUSE_NS: u64 = 2_000_000;
-/// Bursts that a site gets before any other visit; from then on the more it had, the rarer they become.
-const FIRST_BURSTS: usize = 12;
+/// Time (ms) between two bursts of a site: they are to tell how it is walked all along, not how it was filled.
+const BURST_EVERY_MS: u32 = 150;
 
 /// Sleeps in the sampler's thread.
-pub fn sleep(ns: u64) {
+fn sleep(ns: u64) {
     let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
     // SAFETY: reads a local.
     unsafe { sys::call3(libc::SYS_nanosleep, &raw const time as usize, 0, 0) };
@@ -73,17 +75,17 @@ extern "C" fn body() {
         h.sampling.store(1, Relaxed);
     }
     let mut sampler = Sampler { ring, own, random: own.into(), again: [None; armed::MAX], allowance: 0.0, steps: 0.0 };
-    let mut pause = 20_000_000;
+    let mut pause = TICK_NS;
     while !STOP.load(Acquire) {
         if let Err(refusal) = guard::enter(own) {
             explain(refusal);
-            count(|c| &c.stood_back, 1);
             sleep(pause);
-            pause = (pause * 2).min(500_000_000);
+            pause = (pause * 2).min(LONGEST_PAUSE_NS);
             continue;
         }
-        let start = sys::now_in_handler();
-        let mut last = start;
+        pause = TICK_NS;
+        count(|c| &c.stood_back, 1);
+        let mut last = sys::now_in_handler();
         while guard::on() && !STOP.load(Acquire) {
             sleep(TICK_NS);
             let now = sys::now_in_handler();
@@ -94,10 +96,7 @@ extern "C" fn body() {
         }
         sampler.collect(last);
         sampler.again = [None; armed::MAX];
-        count(|c| &c.stood_back, 1);
-        // A guard that did not last was not worth its beginning: wait longer before the next one.
-        pause = if last - start > 100_000_000 { 20_000_000 } else { (pause * 2).min(500_000_000) };
-        sleep(pause);
+        sleep(TICK_NS);
     }
 }
 
@@ -134,12 +133,7 @@ impl Sampler {
         let count = armed::collect(expired, stale, &mut done);
         for entry in done.iter().take(count) {
             self.publish(entry);
-            if entry.accesses > 0 {
-                self.steps -= f64::from(entry.accesses);
-                if let Some(site) = sites::at(entry.site) {
-                    site.bursts.fetch_add(1, Relaxed);
-                }
-            }
+            self.steps -= f64::from(entry.accesses);
             if entry.state == State::Visited && entry.round + 1 < REARMS {
                 if let Some(free) = self.again.iter_mut().find(|a| a.is_none()) {
                     *free = Some((entry.page, entry.object, entry.site, entry.round + 1));
@@ -196,8 +190,9 @@ impl Sampler {
     fn arm_one(&mut self, page: usize, object: usize, site: usize, round: u32) {
         let Some(known) = sites::at(site) else { return };
         // A step costs two signals, far more than anything else here: steps have a budget of their own.
-        let had = known.bursts.load(Relaxed) as usize;
-        let want_burst = self.steps > 0.0 && (had < FIRST_BURSTS || self.random(had) < FIRST_BURSTS);
+        let now_ms = (sys::now_in_handler() / 1_000_000) as u32;
+        let since = now_ms.wrapping_sub(known.burst_at.load(Relaxed));
+        let want_burst = self.steps > 0.0 && since >= BURST_EVERY_MS;
         let entry = armed::page(page, object, site, round, want_burst);
         let alive = || {
             guard::on()
@@ -207,6 +202,9 @@ impl Sampler {
                 && !guard::in_use(page)
         };
         if armed::arm(entry, alive) {
+            if want_burst {
+                known.burst_at.store(now_ms, Relaxed);
+            }
             self.allowance -= 1.0;
             count(|c| &c.armed, 1);
         }
