@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "auto")]
     sampler: Sampler,
     /// Most page faults a second the page-fault sampler may cause in a process
-    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     faults_per_second: u64,
     /// Last-level cache to estimate misses for [default: this machine's]
     #[arg(long, value_name = "SIZE")]
