@@ -57,6 +57,15 @@ impl Running {
 #[track_caller]
 pub fn spawn(command: &mut Command) -> Running {
     let what = format!("{command:?}");
+    // A background job of a script ignores Ctrl-C, and so would all that it starts; these tests send it.
+    // SAFETY: signal is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
     let mut child = command
         .process_group(0)
         .stdout(Stdio::piped())
