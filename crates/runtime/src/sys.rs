@@ -47,7 +47,7 @@ core::arch::global_asm!(
     "syscall",
     "ud2",
     ".size hearth_return, . - hearth_return",
-    // A bare thread: jump to r12(r13) on the stack given to clone; the child must not return into the parent's frame.
+    // A bare thread: calls the entry on the stack given to clone; it must not return into the parent's frame.
     ".p2align 4",
     ".globl hearth_clone",
     ".hidden hearth_clone",

@@ -1,4 +1,4 @@
-//! How a call stack becomes a [`SiteId`](https://en.wikipedia.org/wiki/Call_stack)-sized number, the same in every
+//! How a call stack becomes a site id: a number that is the same in every
 //! run of the same binaries: each return address is replaced by a *token* made of its module's identity and its
 //! offset in the module (paper 000, section VI), and the site id is a hash of the whole chain of tokens.
 //!

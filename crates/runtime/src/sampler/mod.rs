@@ -1,7 +1,7 @@
 //! The page-fault sampler: which objects does the program touch, how often, and how much of a page at a time?
 //!
 //! A thread of its own takes access rights away from a few pages (*arms* them) and sees from the fault when the program
-//! comes back to one; on some visits it follows the program step by step for up to 64 accesses. It needs no
+//! comes back to one; on some visits it follows the program step by step for up to 32 accesses. It needs no
 //! privileges and no PMU. The estimator that turns this into cache misses is the recorder's.
 //!
 //! * [`armed`] – the pages armed at the moment, and what was seen of them.
