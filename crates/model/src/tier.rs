@@ -122,12 +122,18 @@ pub struct Tier {
     /// Read latency under load (at or near peak read bandwidth).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded_latency: Option<Figure<Nanos>>,
+    /// The read bandwidth at which `loaded_latency` was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loaded_bandwidth: Option<Figure<GbPerSec>>,
     /// Peak read bandwidth, all nodes together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_bandwidth: Option<Figure<GbPerSec>>,
     /// Peak write bandwidth, all nodes together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<Figure<GbPerSec>>,
+    /// Peak bandwidth of one read for each write, both directions counted, all nodes together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixed_bandwidth: Option<Figure<GbPerSec>>,
     /// Coefficients that the density policy uses; derived from latency and bandwidths where left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coefficients: Option<Coefficients>,
@@ -177,6 +183,9 @@ pub struct Platform {
     /// Last-level cache as one core group sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llc: Option<Figure<Bytes>>,
+    /// Cores that share the bandwidth of these tiers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<Figure<u32>>,
     /// Tiers, fastest first.
     #[serde(rename = "tier")]
     pub tiers: Vec<Tier>,

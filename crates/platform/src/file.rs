@@ -59,6 +59,7 @@ struct PlatformFile {
     #[serde(default)]
     source: String,
     llc: Option<Bytes>,
+    cores: Option<u32>,
     #[serde(rename = "tier", default)]
     tiers: Vec<TierFile>,
 }
@@ -74,8 +75,10 @@ struct TierFile {
     capacity: Option<Bytes>,
     latency: Option<Written<Nanos>>,
     loaded_latency: Option<Written<Nanos>>,
+    loaded_bandwidth: Option<Written<GbPerSec>>,
     read_bandwidth: Option<Written<GbPerSec>>,
     write_bandwidth: Option<Written<GbPerSec>>,
+    mixed_bandwidth: Option<Written<GbPerSec>>,
     coefficients: Option<Coefficients>,
     #[serde(default)]
     near_cpus: String,
@@ -109,8 +112,10 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Result<Platform, Error> {
         free: None,
         latency: t.latency.map(|w| w.0).map(figure(origin)),
         loaded_latency: t.loaded_latency.map(|w| w.0).map(figure(origin)),
+        loaded_bandwidth: t.loaded_bandwidth.map(|w| w.0).map(figure(origin)),
         read_bandwidth: t.read_bandwidth.map(|w| w.0).map(figure(origin)),
         write_bandwidth: t.write_bandwidth.map(|w| w.0).map(figure(origin)),
+        mixed_bandwidth: t.mixed_bandwidth.map(|w| w.0).map(figure(origin)),
         coefficients: t.coefficients,
         near_cpus: t.near_cpus,
     });
@@ -119,6 +124,7 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Result<Platform, Error> {
         description: file.description,
         source: file.source,
         llc: file.llc.map(figure(origin)),
+        cores: file.cores.map(figure(origin)),
         tiers: tiers.collect(),
     };
     check(&platform)?;
@@ -130,6 +136,9 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Result<Platform, Error> {
 pub(crate) fn check(platform: &Platform) -> Result<(), Error> {
     if platform.tiers.is_empty() {
         return Err(Error::new("it has no tier; add at least one `[[tier]]` with `name` and `kind`"));
+    }
+    if platform.cores.is_some_and(|f| f.value == 0) {
+        return Err(Error::new("it has 0 cores; leave `cores` out if the number is not known"));
     }
     for (i, tier) in platform.tiers.iter().enumerate() {
         let name = &tier.name;
@@ -149,8 +158,12 @@ pub(crate) fn check(platform: &Platform) -> Result<(), Error> {
         if [tier.latency, tier.loaded_latency].into_iter().flatten().any(|f| f.value.0 == 0) {
             return fail("has a latency of 0; leave the latency out if it is not known");
         }
-        if [tier.read_bandwidth, tier.write_bandwidth].into_iter().flatten().any(|f| f.value.0 <= 0.0) {
+        let bandwidths = [tier.read_bandwidth, tier.write_bandwidth, tier.mixed_bandwidth, tier.loaded_bandwidth];
+        if bandwidths.into_iter().flatten().any(|f| f.value.0 <= 0.0) {
             return fail("has a bandwidth of 0; leave the bandwidth out if it is not known");
+        }
+        if tier.loaded_bandwidth.is_some() && tier.loaded_latency.is_none() {
+            return fail("has `loaded_bandwidth` without `loaded_latency`; give the latency at that bandwidth too");
         }
         if tier
             .coefficients
@@ -182,6 +195,7 @@ mod tests {
         let text = r#"
             name = "mine"
             llc = "32MiB"
+            cores = 24
             [[tier]]
             name = "slow"
             kind = "cxl"
@@ -195,8 +209,10 @@ mod tests {
             capacity = 68719476736
             latency = "90ns"
             loaded_latency = "0.12us"
+            loaded_bandwidth = "150GB/s"
             read_bandwidth = "200GB/s"
             write_bandwidth = "0.1TB/s"
+            mixed_bandwidth = "160GB/s"
             coefficients = { load = 1.0, store = 1.5 }
             near_cpus = "0-7"
         "#;
@@ -206,6 +222,9 @@ mod tests {
         let fast = &p.tiers[0];
         assert_eq!(fast.capacity, Some(Figure::new(Bytes::gib(64), Origin::User)));
         assert_eq!(fast.loaded_latency, Some(Figure::new(Nanos(120), Origin::User)));
+        assert_eq!(p.cores, Some(Figure::new(24, Origin::User)));
+        assert_eq!(fast.loaded_bandwidth, Some(Figure::new(GbPerSec(150.0), Origin::User)));
+        assert_eq!(fast.mixed_bandwidth, Some(Figure::new(GbPerSec(160.0), Origin::User)));
         assert_eq!(fast.write_bandwidth, Some(Figure::new(GbPerSec(100.0), Origin::User)));
         assert_eq!(fast.coefficients, Some(Coefficients { load: 1.0, store: 1.5 }));
     }
@@ -221,6 +240,9 @@ mod tests {
             (tier("read_bandwidth = \"90ns\""), "not a bandwidth"),
             (tier("capacity = \"12 parsecs\""), "not a size"),
             (tier("capacity = 0"), "capacity 0"),
+            (tier("mixed_bandwidth = \"0GB/s\""), "bandwidth of 0"),
+            (tier("loaded_bandwidth = \"9GB/s\""), "without `loaded_latency`"),
+            (format!("cores = 0\n{}", tier("")), "0 cores"),
             (tier("speed = 3"), "unknown field `speed`"),
             (tier("dir = \"/mnt\""), "kind = \"file\""),
             (tier("near_cpus = \"x\""), "near_cpus"),

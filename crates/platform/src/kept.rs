@@ -106,6 +106,9 @@ pub(crate) fn apply(platform: &mut Platform, measured: &Measured) {
         if let Some(nearest) = pairs.min_by(|a, b| a.latency_ns.total_cmp(&b.latency_ns)) {
             tier.latency = figure(nearest.latency_ns);
             tier.loaded_latency = nearest.loaded_latency_ns.and_then(figure);
+            // One node was loaded; the tier is under the same load when all of its nodes are.
+            let load = nearest.loaded_bandwidth.map(|b| GbPerSec(b.0 * tier.nodes.len() as f64));
+            tier.loaded_bandwidth = load.map(|b| Figure::new(b, Origin::Measured));
         }
         let sum = |peak: fn(&crate::measure::Pair) -> f64| {
             let total = tier.nodes.iter().map(|&n| of(n).map(peak).fold(0.0, f64::max)).sum();
@@ -113,6 +116,7 @@ pub(crate) fn apply(platform: &mut Platform, measured: &Measured) {
         };
         (tier.read_bandwidth, tier.write_bandwidth) =
             (sum(crate::measure::Pair::peak_read), sum(crate::measure::Pair::peak_write));
+        tier.mixed_bandwidth = sum(crate::measure::Pair::peak_read_write);
     }
     tiers::order(platform);
     tiers::name_by_kind(platform);
@@ -190,6 +194,8 @@ mod tests {
         let dram = p.tier("dram").unwrap();
         assert_eq!(dram.latency, Some(Figure::new(Nanos(90), Origin::Measured)));
         assert_eq!(dram.loaded_latency, Some(Figure::new(Nanos(180), Origin::Measured)));
+        assert_eq!(dram.loaded_bandwidth, Some(Figure::new(GbPerSec(100.0), Origin::Measured)));
+        assert_eq!(dram.mixed_bandwidth, Some(Figure::new(GbPerSec(102.0), Origin::Measured)));
         assert_eq!(dram.read_bandwidth, Some(Figure::new(GbPerSec(102.0), Origin::Measured)));
         assert_eq!(dram.write_bandwidth, Some(Figure::new(GbPerSec(51.0), Origin::Measured)));
     }

@@ -7,12 +7,12 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-const FIELDS: &str =
-    "kind, nodes, dir, capacity, latency, loaded-latency, bandwidth, read-bandwidth, write-bandwidth, near-cpus";
+const FIELDS: &str = "kind, nodes, dir, capacity, latency, loaded-latency, loaded-bandwidth, bandwidth, read-bandwidth, write-bandwidth, \
+     mixed-bandwidth, near-cpus";
 
 /// Applies overrides in their order, then puts the tiers in order again. All are applied, or none.
 ///
-/// `llc=SIZE` sets the last-level cache; everything else is `TIER.FIELD=VALUE`; `bandwidth` sets both directions.
+/// `llc=SIZE` sets the last-level cache and `cores=NUMBER` the cores; everything else is `TIER.FIELD=VALUE`; `bandwidth` sets both directions.
 ///
 /// # Errors
 /// If a tier, field or value is not valid; the sentence names the valid choices.
@@ -35,6 +35,11 @@ fn apply(platform: &mut Platform, text: &str) -> Result<(), Error> {
         platform.llc = Some(parse(value)?);
         return Ok(());
     }
+    if place.trim() == "cores" {
+        let number = value.parse().map_err(|_| Error::new(format!("`{value}` is not a number of cores")))?;
+        platform.cores = Some(Figure::new(number, Origin::User));
+        return Ok(());
+    }
     let (tier, field) = place.split_once('.').ok_or_else(|| Error::new(form))?;
     let names: Vec<String> = platform.tiers.iter().map(|t| t.name.clone()).collect();
     let Some(tier) = platform.tiers.iter_mut().find(|t| t.name == tier.trim()) else {
@@ -50,8 +55,10 @@ fn apply(platform: &mut Platform, text: &str) -> Result<(), Error> {
         "capacity" => tier.capacity = Some(parse(value)?),
         "latency" => tier.latency = Some(parse(value)?),
         "loaded-latency" => tier.loaded_latency = Some(parse(value)?),
+        "loaded-bandwidth" => tier.loaded_bandwidth = Some(parse(value)?),
         "read-bandwidth" => tier.read_bandwidth = Some(parse(value)?),
         "write-bandwidth" => tier.write_bandwidth = Some(parse(value)?),
+        "mixed-bandwidth" => tier.mixed_bandwidth = Some(parse(value)?),
         "bandwidth" => {
             tier.read_bandwidth = Some(parse(value)?);
             tier.write_bandwidth = tier.read_bandwidth;
@@ -103,6 +110,21 @@ mod tests {
     }
 
     #[test]
+    fn the_load_and_who_shares_it_are_set() {
+        let p = set(&[
+            "cores=16",
+            "slow.loaded-latency=239ns",
+            "slow.loaded_bandwidth=22GB/s",
+            "slow.mixed-bandwidth=20GB/s",
+        ]);
+        let p = p.unwrap();
+        let slow = p.tier("slow").unwrap();
+        assert_eq!(p.cores, Some(Figure::new(16, Origin::User)));
+        assert_eq!(slow.loaded_bandwidth, Some(Figure::new(GbPerSec(22.0), Origin::User)));
+        assert_eq!(slow.mixed_bandwidth, Some(Figure::new(GbPerSec(20.0), Origin::User)));
+    }
+
+    #[test]
     fn the_order_follows_the_values() {
         let p = set(&["slow.bandwidth=400GB/s"]).unwrap();
         assert_eq!(p.tiers[0].name, "slow");
@@ -119,6 +141,9 @@ mod tests {
             ("slow.latency=0ns", "latency of 0"),
             ("slow.capacity=0", "capacity 0"),
             ("slow.bandwidth=12", "not a bandwidth"),
+            ("cores=many", "not a number of cores"),
+            ("cores=0", "0 cores"),
+            ("slow.loaded-bandwidth=12GB/s", "without `loaded_latency`"),
             ("slow.kind=tape", "the kinds are dram, hbm"),
             ("slow.kind=file", "`dir`"),
             ("slow.nodes=a", "not a list"),

@@ -19,6 +19,9 @@ pub fn platform(p: &Platform, width: u16) -> String {
     if let Some(llc) = p.llc {
         lines.push(format!("last-level cache: {} ({})", llc.value, llc.origin));
     }
+    if let Some(cores) = p.cores {
+        lines.push(format!("cores: {} ({})", cores.value, cores.origin));
+    }
     let mut text = lines.iter().map(|l| wrap(l, width)).collect::<Vec<_>>().join("\n");
     text += &format!("\n\n{}\n\n", tiers(p, width));
     text += &spaces(p);
@@ -33,14 +36,20 @@ fn tiers(p: &Platform, width: u16) -> String {
     if loaded {
         header.push("loaded\nlatency");
     }
-    header.extend(["read\nGB/s", "write\nGB/s", "near\nCPUs"]);
+    let mixed = p.tiers.iter().any(|t| t.mixed_bandwidth.is_some());
+    header.extend(["read\nGB/s", "write\nGB/s"]);
+    if mixed {
+        header.push("1R1W\nGB/s");
+    }
+    header.push("near\nCPUs");
     let mut table = plain(width);
     table.set_header(header);
     for tier in &p.tiers {
         let mut row = vec![tier.name.clone(), figure(Some(tier.kind)), place(tier)];
         row.extend([figure(tier.capacity), figure(tier.free), figure(tier.latency)]);
         if loaded {
-            row.push(figure(tier.loaded_latency));
+            let load = tier.loaded_bandwidth.map(|f| format!("\nat {}", f.value));
+            row.push(figure(tier.loaded_latency) + &load.unwrap_or_default());
         }
         let near = match tier.near_cpus.replace(',', ", ") {
             near if !near.is_empty() => near,
@@ -48,6 +57,9 @@ fn tiers(p: &Platform, width: u16) -> String {
             _ => "all".into(),
         };
         row.extend([tier.read_bandwidth, tier.write_bandwidth].map(|b| figure(b).replace(" GB/s", "")));
+        if mixed {
+            row.push(figure(tier.mixed_bandwidth).replace(" GB/s", ""));
+        }
         row.push(near);
         table.add_row(row);
     }

@@ -42,11 +42,13 @@ pub fn platform(name: &str, facts: &Facts) -> Platform {
         }
     }
     let tiers = groups.into_iter().map(|(kind, nodes)| tier(kind, &nodes, &all_cpus)).collect();
+    let cores = facts.cpus.iter().filter(|c| c.sibling_rank == 0).count() as u32;
     let mut platform = Platform {
         name: name.to_string(),
         description: facts.cpu_model.clone(),
         source: String::new(),
         llc: (facts.llc.0 > 0).then_some(Figure::new(facts.llc, Origin::Hwloc)),
+        cores: (cores > 0).then_some(Figure::new(cores, Origin::Hwloc)),
         tiers,
     };
     order(&mut platform);
@@ -144,8 +146,10 @@ fn tier(kind: Figure<TierKind>, nodes: &[&Node], all_cpus: &BTreeSet<u32>) -> Ti
         free: sum(nodes.iter().map(|n| n.free)),
         latency: nodes.iter().filter_map(|n| n.latency).min_by_key(|f: &Figure<Nanos>| f.value),
         loaded_latency: None,
+        loaded_bandwidth: None,
         read_bandwidth: sum(nodes.iter().map(|n| n.read_bandwidth)),
         write_bandwidth: sum(nodes.iter().map(|n| n.write_bandwidth)),
+        mixed_bandwidth: None,
         coefficients: None,
         near_cpus,
     }

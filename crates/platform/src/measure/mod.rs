@@ -99,6 +99,10 @@ impl Pair {
     pub fn peak_write(&self) -> f64 {
         self.bandwidth.iter().map(|p| p.write.0).fold(0.0, f64::max)
     }
+    /// Best bandwidth of one read for each write, both counted, of any number of threads.
+    pub fn peak_read_write(&self) -> f64 {
+        self.bandwidth.iter().map(|p| p.read_write.0).fold(0.0, f64::max)
+    }
 }
 
 /// Measures all pairs; `progress` hears what is being done.

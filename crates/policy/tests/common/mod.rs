@@ -60,15 +60,17 @@ pub fn tier(name: &str, node: u32, capacity: u64) -> Tier {
         free: None,
         latency: None,
         loaded_latency: None,
+        loaded_bandwidth: None,
         read_bandwidth: None,
         write_bandwidth: None,
+        mixed_bandwidth: None,
         coefficients: None,
         near_cpus: String::new(),
     }
 }
 
 pub fn platform(tiers: Vec<Tier>) -> Platform {
-    Platform { name: "bench".to_string(), description: String::new(), source: String::new(), llc: None, tiers }
+    Platform { name: "bench".to_string(), description: String::new(), source: String::new(), llc: None, cores: None, tiers }
 }
 
 /// Name of the tier of site `n`.
