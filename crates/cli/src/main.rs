@@ -1,6 +1,7 @@
 //! The `hearth` command: one file a verb, nothing else.
 
 mod errors;
+mod lab;
 mod output;
 mod plan;
 mod platform;
@@ -26,6 +27,7 @@ enum Verb {
     Report(report::Args),
     Plan(plan::Args),
     Run(run::Args),
+    Lab(lab::Args),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Verb::Report(args) => report::run(args),
         Verb::Plan(args) => plan::run(args),
         Verb::Run(args) => run::run(args),
+        Verb::Lab(args) => lab::run(args),
     };
     result.unwrap_or_else(|error| errors::bad_input(&error))
 }
