@@ -28,6 +28,9 @@ enum Verb {
     Plan(plan::Args),
     Run(run::Args),
     Lab(lab::Args),
+    /// The first process of the lab's guest; of no use elsewhere
+    #[command(hide = true)]
+    LabAgent,
 }
 
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Verb::Plan(args) => plan::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Lab(args) => lab::run(args),
+        Verb::LabAgent => Err(::lab::agent::run().into()),
     };
     result.unwrap_or_else(|error| errors::bad_input(&error))
 }

@@ -1,6 +1,11 @@
 //! `hearth lab`: an emulated machine with two kinds of memory.
 
+mod interrupt;
+mod machine;
+mod run;
 mod setup;
+mod shell;
+mod summary;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -16,11 +21,15 @@ pub struct Args {
 #[derive(Subcommand)]
 enum Verb {
     Setup(setup::Args),
+    Run(run::Args),
+    Shell(shell::Args),
 }
 
 /// Runs the verb.
 pub fn run(args: Args) -> Result<ExitCode> {
     match args.verb {
         Verb::Setup(args) => setup::run(args),
+        Verb::Run(args) => run::run(args),
+        Verb::Shell(args) => shell::run(args),
     }
 }

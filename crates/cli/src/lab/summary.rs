@@ -1,0 +1,81 @@
+//! The summary of a run in the lab, for people.
+
+use lab::run::{Outcome, Tier};
+use model::{Bytes, Nanos};
+use std::fmt::Write;
+
+/// Width of the picture of residency over time.
+const COLUMNS: usize = 60;
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The summary.
+pub fn text(outcome: &Outcome) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut out, outcome);
+    out
+}
+
+fn write(out: &mut String, o: &Outcome) -> std::fmt::Result {
+    let ended = match o.signal {
+        Some(signal) => format!("signal {signal}"),
+        None => format!("exit {}", o.code),
+    };
+    writeln!(out, "hearth: {ended}; {} as on {}, placement {}", Nanos(o.guest_ns), o.platform, o.placement)?;
+    if !o.modelled {
+        writeln!(out, "  times are those of the emulator: the time model did not run")?;
+    }
+    if o.guest_ns != o.run_ns {
+        writeln!(out, "  the region of interest took {} of {}", Nanos(o.guest_ns), Nanos(o.run_ns))?;
+    }
+    for tier in &o.tiers {
+        writeln!(
+            out,
+            "  {:<8} node {}: {:.0} ns, read {:.2} GB/s, write {:.2} GB/s{}",
+            tier.name,
+            tier.node,
+            tier.latency_ns,
+            tier.read_gbps,
+            tier.write_gbps,
+            match (o.fast_free, tier.name == o.tiers[0].name) {
+                (Some(free), true) => format!(", {free} free for the program"),
+                _ => String::new(),
+            }
+        )?;
+    }
+    let share = o.footprint.map_or(String::new(), |f| format!(" (footprint {f})"));
+    writeln!(out, "  peak {}{share}", o.peak)?;
+    for tier in &o.tiers {
+        residency(out, o, tier)?;
+    }
+    let moved: Vec<String> = ["pgpromote_success", "pgdemote_kswapd", "pgdemote_direct", "pgmigrate_success"]
+        .iter()
+        .filter_map(|name| o.kernel.get(*name).map(|n| format!("{name} {n}")))
+        .collect();
+    if !moved.is_empty() {
+        writeln!(out, "  kernel: {}", moved.join(", "))?;
+    }
+    if o.files > 0 {
+        writeln!(out, "  {} files brought back", o.files)?;
+    }
+    for note in &o.notes {
+        writeln!(out, "  note: {note}")?;
+    }
+    writeln!(out, "  {:.1} s on this machine, {:.1} s of it to boot", o.host_s, o.boot_s)
+}
+
+/// Bytes on a tier over time, as a row of bars on the scale of the peak.
+fn residency(out: &mut String, o: &Outcome, tier: &Tier) -> std::fmt::Result {
+    let node = tier.node as usize;
+    let most = o.residency.iter().map(|r| r.bytes[node]).max().unwrap_or(0);
+    let scale = o.peak.0.max(1) as f64;
+    let columns = o.residency.len().min(COLUMNS);
+    let mut row = String::new();
+    for i in 0..columns {
+        let readings = &o.residency[i * o.residency.len() / columns..(i + 1) * o.residency.len() / columns];
+        let mean = readings.iter().map(|r| r.bytes[node] as f64).sum::<f64>() / readings.len().max(1) as f64;
+        let level = (mean / scale * BARS.len() as f64) as usize;
+        row.push(if mean == 0.0 { ' ' } else { BARS[level.min(BARS.len() - 1)] });
+    }
+    writeln!(out, "  {:<8} {row}  at most {}", tier.name, Bytes(most))
+}

@@ -1,0 +1,137 @@
+//! Ballast: memory that is taken so that a node has only so much left for the program.
+//!
+//! Node 0 also holds the kernel and its caches, so its size alone does not say what a program can have of it. What the
+//! kernel gives a program from a node without reclaiming is, zone by zone, what is free above the low watermark and the
+//! reserve for allocations that cannot go elsewhere (`__zone_watermark_ok` in mm/page_alloc.c, /proc/zoneinfo).
+
+use crate::Error;
+use std::io;
+
+const PAGE: u64 = 4096;
+const HUGE: u64 = 2 << 20;
+const MPOL_BIND: libc::c_int = 2;
+
+/// Memory held until dropped.
+pub struct Ballast {
+    chunks: Vec<(*mut libc::c_void, u64)>,
+    /// What the node has free for a program, in bytes, as read back from the kernel.
+    pub left: u64,
+}
+
+impl Ballast {
+    /// Takes memory of `node` until only `bytes` are free for programs.
+    ///
+    /// Errors: the node has less to begin with; memory cannot be taken.
+    pub fn fill(node: u32, bytes: u64) -> Result<Ballast, Error> {
+        let free = || {
+            free_for_programs(node)
+                .ok_or_else(|| Error(format!("the guest's kernel does not say what node {node} has free")))
+        };
+        let before = free()?;
+        if before < bytes {
+            return Err(Error(format!(
+                "node {node} of the guest has {} free and {} are wanted: the lab made it too small",
+                model::Bytes(before),
+                model::Bytes(bytes)
+            )));
+        }
+        let mut ballast = Ballast { chunks: Vec::new(), left: before };
+        // Coarsely by huge pages, which must not split what is left into small ones, then page by page.
+        for (chunk, near) in [(64 * HUGE, 80 * HUGE), (HUGE, 2 * HUGE), (16 * PAGE, 16 * PAGE)] {
+            while ballast.left > bytes + near {
+                let size = chunk.min(ballast.left - bytes);
+                let at = take(node, size)
+                    .map_err(|e| Error(format!("cannot take memory of the guest's node {node}: {e}")))?;
+                ballast.chunks.push((at, size));
+                ballast.left = free()?;
+            }
+        }
+        Ok(ballast)
+    }
+}
+
+impl Drop for Ballast {
+    fn drop(&mut self) {
+        for &(at, size) in &self.chunks {
+            // SAFETY: unmaps what `take` mapped; nobody else knows of it.
+            unsafe { libc::munmap(at, size as usize) };
+        }
+    }
+}
+
+/// Maps memory, bound to the node, locked and there.
+fn take(node: u32, bytes: u64) -> io::Result<*mut libc::c_void> {
+    let size = bytes as usize;
+    // SAFETY: a new private mapping; then calls on exactly this mapping.
+    unsafe {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let at = libc::mmap(std::ptr::null_mut(), size, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let mask = 1u64 << node;
+        let bound = libc::syscall(libc::SYS_mbind, at, size, MPOL_BIND, &mask, 64u64, 0) == 0;
+        if !bound || libc::mlock(at, size) != 0 {
+            let error = io::Error::last_os_error();
+            libc::munmap(at, size);
+            return Err(error);
+        }
+        Ok(at)
+    }
+}
+
+/// What a program gets from the node without reclaim, in bytes.
+pub fn free_for_programs(node: u32) -> Option<u64> {
+    parse_zones(&std::fs::read_to_string("/proc/zoneinfo").ok()?, node)
+}
+
+/// Reads /proc/zoneinfo: `Node 0, zone DMA32`, then `pages free N`, `low N`, `protection: (0, 1, 2, ...)`.
+fn parse_zones(text: &str, node: u32) -> Option<u64> {
+    let (mut pages, mut here, mut free, mut low) = (None, false, 0u64, 0u64);
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("Node"), Some(n)) => here = n.trim_end_matches(',') == node.to_string(),
+            (Some("pages"), Some("free")) if here => free = words.next()?.parse().ok()?,
+            (Some("low"), Some(n)) if here => low = n.parse().ok()?,
+            (Some("protection:"), Some(_)) if here => {
+                // Entry by the highest zone an allocation may use: DMA, DMA32, Normal. Programs' pages may use Normal.
+                let reserve: u64 = line.split(['(', ',', ')']).nth(3)?.trim().parse().ok()?;
+                *pages.get_or_insert(0) += free.saturating_sub(low + reserve);
+            }
+            _ => {}
+        }
+    }
+    pages.map(|p: u64| p * PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_free_is_counted_zone_by_zone() {
+        let text = "\
+Node 0, zone      DMA
+  per-node stats
+      nr_inactive_anon 0
+  pages free     3840
+        boost    0
+        min      30
+        low      40
+        high     50
+        protection: (0, 400, 3900, 3900, 3900)
+Node 0, zone    DMA32
+  pages free     1000
+        low      100
+        protection: (0, 0, 0, 0, 0)
+Node 1, zone   Normal
+  pages free     7
+        low      9
+        protection: (0, 0, 0, 0, 0)
+";
+        assert_eq!(parse_zones(text, 0), Some(900 * PAGE));
+        assert_eq!(parse_zones(text, 1), Some(0));
+        assert_eq!(parse_zones(text, 2), None);
+    }
+}

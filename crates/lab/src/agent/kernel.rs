@@ -1,0 +1,110 @@
+//! The guest's kernel: its settings for a placement, its counters, and the cgroup in which the program runs.
+
+use crate::Error;
+use crate::job::{Job, Policy};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// Counters of /proc/vmstat that tell of placement and migration.
+const COUNTERS: [&str; 5] = ["pgpromote_", "pgdemote_", "pgmigrate_", "numa_", "thp_migration_"];
+
+/// Sets the kernel up for the job's policy. Returns what was set, as `file=value`.
+///
+/// Only `kernel` balances and demotes (NUMA_BALANCING_MEMORY_TIERING, Documentation/admin-guide/sysctl/kernel.rst): under
+/// every other policy pages stay where they are.
+pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
+    let kernel = matches!(job.policy, Policy::Kernel);
+    let mut wanted = vec![
+        ("/proc/sys/kernel/numa_balancing".to_string(), if kernel { "2" } else { "0" }.to_string()),
+        ("/sys/kernel/mm/numa/demotion_enabled".to_string(), kernel.to_string()),
+    ];
+    if let Policy::WeightedInterleave(weights) = &job.policy {
+        for (node, weight) in weights.iter().enumerate() {
+            wanted.push((format!("/sys/kernel/mm/mempolicy/weighted_interleave/node{node}"), weight.to_string()));
+        }
+    }
+    let mut said = Vec::new();
+    for (file, value) in wanted {
+        std::fs::write(&file, &value)
+            .map_err(|e| Error(format!("the guest's kernel does not take {value} in {file}: {e}")))?;
+        said.push(format!("{file}={value}"));
+    }
+    Ok(said)
+}
+
+/// The counters of the kernel that tell of placement and migration.
+pub fn counters() -> BTreeMap<String, u64> {
+    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    text.lines()
+        .filter_map(|l| l.split_once(' '))
+        .filter(|(name, _)| COUNTERS.iter().any(|c| name.starts_with(c)))
+        .filter_map(|(name, value)| Some((name.to_string(), value.parse().ok()?)))
+        .collect()
+}
+
+/// The memory cgroup of the program.
+pub struct Cgroup {
+    dir: PathBuf,
+    numa: File,
+}
+
+impl Cgroup {
+    /// Makes it.
+    pub fn create() -> Result<Cgroup, Error> {
+        let root = PathBuf::from("/sys/fs/cgroup");
+        let dir = root.join("program");
+        let make = || {
+            std::fs::write(root.join("cgroup.subtree_control"), "+memory")?;
+            std::fs::create_dir(&dir)?;
+            File::open(dir.join("memory.numa_stat"))
+        };
+        let numa = make().map_err(|e| Error(format!("the guest cannot make a memory cgroup: {e}")))?;
+        Ok(Cgroup { dir, numa })
+    }
+
+    /// A process that writes `0` to this file enters the cgroup.
+    pub fn entrance(&self) -> Result<File, Error> {
+        let file = File::options().write(true).open(self.dir.join("cgroup.procs"));
+        file.map_err(|e| Error(format!("the guest cannot open the program's cgroup: {e}")))
+    }
+
+    /// Bytes of anonymous memory on each of `nodes` nodes.
+    pub fn resident(&self, nodes: usize) -> Vec<u64> {
+        // The file is a few KiB; `anon` is its first line.
+        let mut buffer = [0; 512];
+        let read = self.numa.read_at(&mut buffer, 0).unwrap_or(0);
+        parse_anon(&String::from_utf8_lossy(&buffer[..read]), nodes)
+    }
+
+    /// Ends every process that is left in it.
+    pub fn kill(&self) {
+        // Nothing is left: nothing to do.
+        let _ = std::fs::write(self.dir.join("cgroup.kill"), "1");
+    }
+}
+
+/// Reads `anon N0=4096 N1=0`.
+fn parse_anon(text: &str, nodes: usize) -> Vec<u64> {
+    let mut bytes = vec![0; nodes];
+    let line = text.lines().find_map(|l| l.strip_prefix("anon ")).unwrap_or_default();
+    for (node, value) in line.split(' ').filter_map(|f| f.strip_prefix('N')?.split_once('=')) {
+        if let (Ok(node), Ok(value)) = (node.parse::<usize>(), value.parse()) {
+            if let Some(slot) = bytes.get_mut(node) {
+                *slot = value;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn anonymous_memory_is_read_by_node() {
+        let text = "anon N0=4096 N1=8192\nfile N0=1 N1=2\n";
+        assert_eq!(super::parse_anon(text, 2), [4096, 8192]);
+        assert_eq!(super::parse_anon("", 2), [0, 0]);
+    }
+}

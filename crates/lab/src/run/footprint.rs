@@ -1,0 +1,94 @@
+//! How much memory a program uses: measured by a run without the time model, and remembered in the lab's folder.
+
+use super::layout::World;
+use super::program::Start;
+use super::session::Session;
+use super::{Placement, Progress, Request, follow};
+use crate::Error;
+use crate::setup::Installation;
+use model::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::time::Instant;
+
+/// Without the model the guest's time is the host's, and looking costs nothing that is measured.
+const SAMPLE_NS: u64 = 2_000_000;
+
+/// What is remembered; the key is kept too, since a hash alone may be another program's.
+#[derive(Serialize, Deserialize)]
+struct Remembered {
+    key: String,
+    bytes: Bytes,
+}
+
+/// The most anonymous memory that the program has resident at one moment.
+pub fn of(
+    request: &Request,
+    installation: &Installation,
+    program: &Start,
+    world: &World,
+    deadline: Instant,
+    progress: &mut dyn Progress,
+    notes: &mut Vec<String>,
+) -> Result<Bytes, Error> {
+    let key = key(request, program);
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    let file = request.lab.join("footprints").join(format!("{:016x}.json", hasher.finish()));
+    let remembered = std::fs::read(&file).ok().and_then(|t| serde_json::from_slice::<Remembered>(&t).ok());
+    if let Some(r) = remembered.filter(|r| r.key == key) {
+        return Ok(r.bytes);
+    }
+    let bytes = measure(request, installation, program, world, deadline, progress)?;
+    let text = serde_json::to_vec(&Remembered { key, bytes }).unwrap_or_default();
+    let kept = std::fs::create_dir_all(request.lab.join("footprints")).and_then(|()| std::fs::write(&file, text));
+    if let Err(e) = kept {
+        notes.push(format!(
+            "the program's footprint is not remembered ({}: {e}); the next run measures it again",
+            file.display()
+        ));
+    }
+    Ok(bytes)
+}
+
+/// What the footprint depends on, as far as it can be seen.
+fn key(request: &Request, program: &Start) -> String {
+    let whole = program.folder.join(&program.program);
+    let changed = std::fs::metadata(&whole).map_or((0, 0, 0), |m| (m.mtime(), m.mtime_nsec(), m.size()));
+    let input = request.stdin.as_ref().and_then(|f| f.metadata().ok()).map(|m| m.size());
+    format!("{whole:?} {changed:?} {:?} {:?} {input:?} {}", &program.command[1..], program.folder, request.vcpus)
+}
+
+fn measure(
+    request: &Request,
+    installation: &Installation,
+    program: &Start,
+    world: &World,
+    deadline: Instant,
+    progress: &mut dyn Progress,
+) -> Result<Bytes, Error> {
+    let layout = world.lay_out(&Placement::AllSlow, request.memory, None);
+    let session = Session::create()?;
+    let job = program.job(&layout, None, SAMPLE_NS);
+    let machine = layout.machine(request.vcpus, &session, false, None);
+    let mut quiet = Quiet(progress);
+    let followed =
+        follow::follow(installation, &machine, &session, &job, request.stdin.as_ref(), deadline, &mut quiet)?;
+    match followed.report.peak_bytes {
+        0 => Err(Error(
+            "the program ended before its memory could be measured, so a share of it cannot be taken; give --fast as a size".into(),
+        )),
+        bytes => Ok(Bytes(bytes)),
+    }
+}
+
+/// Swallows what the program prints: it will run again.
+struct Quiet<'a>(&'a mut dyn Progress);
+
+impl Progress for Quiet<'_> {
+    fn stopped(&mut self) -> bool {
+        self.0.stopped()
+    }
+}

@@ -1,0 +1,241 @@
+//! A run: one program, one placement, one emulated machine, from the request to the outcome. Nothing is printed here.
+//!
+//! 1. `layout` makes nodes of the platform's tiers, as large as the placement needs them.
+//! 2. `footprint` says how much memory the program uses, if the fast tier is a share of it.
+//! 3. `session` is the folder that host and guest share.
+//! 4. `follow` boots the machine and waits for the agent's report.
+//! 5. `results` puts the files that the program wrote where they belong.
+
+mod follow;
+mod footprint;
+mod layout;
+mod program;
+mod results;
+mod session;
+mod stdin;
+
+pub use layout::{Fast, Placement};
+pub use stdin::spool;
+
+use crate::Error;
+use crate::job::{self, Job, Reading, Report, Roi, Terminal};
+use crate::setup::Installation;
+use model::{Bytes, Platform};
+use serde::Serialize;
+use session::Session;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Residency is read this often, in guest time.
+const SAMPLE_NS: u64 = 20_000_000;
+
+/// What to run, and on what.
+#[derive(Debug)]
+pub struct Request {
+    /// The lab's folder.
+    pub lab: PathBuf,
+    /// The machine to be like.
+    pub platform: Platform,
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// What the program reads as its standard input; none: nothing.
+    pub stdin: Option<File>,
+    /// Where pages go.
+    pub placement: Placement,
+    /// How much fast memory there is.
+    pub fast: Fast,
+    /// Size of the slow memory; of the fast one under [`Placement::AllFast`].
+    pub memory: Bytes,
+    /// Virtual CPUs.
+    pub vcpus: u32,
+    /// Last-level cache; none: the platform's, scaled.
+    pub llc: Option<Bytes>,
+    /// When the time model is switched on.
+    pub roi: Roi,
+    /// Most host time for all of it.
+    pub timeout: Duration,
+}
+
+/// Which of the program's outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// Whoever waits for a run. The default does nothing.
+pub trait Progress {
+    /// What is being done now.
+    fn step(&mut self, _what: &str) {}
+    /// The program printed this.
+    fn output(&mut self, _stream: Stream, _bytes: &[u8]) {}
+    /// The run is to be given up.
+    fn stopped(&mut self) -> bool {
+        false
+    }
+}
+
+impl Progress for () {}
+
+/// One tier of the emulated machine.
+#[derive(Debug, Clone, Serialize)]
+pub struct Tier {
+    /// Name, as in the platform.
+    pub name: String,
+    /// NUMA node of the guest.
+    pub node: u32,
+    /// Idle load latency, in ns.
+    pub latency_ns: f64,
+    /// Read bandwidth, in GB/s, as scaled.
+    pub read_gbps: f64,
+    /// Write bandwidth, in GB/s, as scaled.
+    pub write_gbps: f64,
+}
+
+/// How it went.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// Exit code of the program, or 128 + signal.
+    pub code: u8,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// Name of the platform.
+    pub platform: String,
+    /// Placement, as given.
+    pub placement: String,
+    /// Tiers, fastest first.
+    pub tiers: Vec<Tier>,
+    /// The time model ran; without it times are those of the emulator, not of any machine.
+    pub modelled: bool,
+    /// Guest time of the region of interest (of the whole program if none was given), in ns.
+    pub guest_ns: u64,
+    /// Guest time from the program's start to its end, in ns.
+    pub run_ns: u64,
+    /// Fast memory asked for; none: as much as the program wants.
+    pub fast: Option<Bytes>,
+    /// Fast memory that was free for the program when it started, read back from the guest's kernel.
+    pub fast_free: Option<Bytes>,
+    /// Footprint that a percentage was taken of.
+    pub footprint: Option<Bytes>,
+    /// Most anonymous memory resident at one moment.
+    pub peak: Bytes,
+    /// Anonymous memory on each node, over time since the program's start.
+    pub residency: Vec<Reading>,
+    /// By how much counters of the guest's kernel grew.
+    pub kernel: BTreeMap<String, u64>,
+    /// What was set in the guest's kernel.
+    pub settings: Vec<String>,
+    /// Where a guided run's objects landed, as `hearth run --json` says it.
+    pub landing: Option<serde_json::Value>,
+    /// Files brought back to the current folder.
+    pub files: u64,
+    /// Files changed elsewhere, dropped.
+    pub files_elsewhere: u64,
+    /// Files removed in the guest, kept here.
+    pub files_removed: u64,
+    /// Host time until the agent ran, in s.
+    pub boot_s: f64,
+    /// Host time of all of it, in s.
+    pub host_s: f64,
+    /// What the reader of the figures should know.
+    pub notes: Vec<String>,
+}
+
+/// Runs the program.
+///
+/// Errors: what is asked for is not possible, or the guest failed; then the message names the kept console log.
+pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Error> {
+    let began = Instant::now();
+    let deadline = began + request.timeout;
+    let installation = Installation::open(&request.lab)?;
+    let program = program::Start::of(&request.command)?;
+    let plan = match &request.placement {
+        Placement::Plan(file) => Some(policy::plan_file::read(file).map_err(|e| Error(e.to_string()))?),
+        _ => None,
+    };
+    let world = layout::World::of(request)?;
+    let mut notes = Vec::new();
+    let (fast, footprint) = match (&request.placement, request.fast) {
+        (Placement::AllFast | Placement::AllSlow, _) => (None, None),
+        (_, Fast::Size(bytes)) => (Some(bytes), None),
+        (_, Fast::Percent(percent)) => {
+            progress.step("measuring how much memory the program uses");
+            let footprint = footprint::of(request, &installation, &program, &world, deadline, progress, &mut notes)?;
+            (Some(Bytes((footprint.0 as f64 * percent / 100.0) as u64)), Some(footprint))
+        }
+    };
+    let layout = world.lay_out(&request.placement, request.memory, fast);
+    let session = Session::create()?;
+    if let Some(plan) = plan {
+        let adapted = layout.adapt(plan)?;
+        session.write(job::PLAN, policy::plan_file::to_toml(&adapted).as_bytes())?;
+    }
+    let job = program.job(&layout, Some(request.roi), SAMPLE_NS);
+    let machine = layout.machine(request.vcpus, &session, false, None);
+    progress.step("booting the emulated machine");
+    let followed = follow::follow(&installation, &machine, &session, &job, request.stdin.as_ref(), deadline, progress)?;
+    let report = followed.report;
+    results::put(&session, std::path::Path::new(&job.folder))?;
+    let landing = session.read(job::LANDING).and_then(|text| serde_json::from_slice(&text).ok());
+    notes.extend(remarks(&report, &job));
+    Ok(Outcome {
+        code: report.code,
+        signal: report.signal,
+        platform: request.platform.name.clone(),
+        placement: request.placement.to_string(),
+        tiers: layout.tiers(),
+        modelled: machine.model.is_some(),
+        guest_ns: report.run_ns - report.roi_begin_ns.unwrap_or(0),
+        run_ns: report.run_ns,
+        fast,
+        fast_free: report.limit_bytes.map(Bytes),
+        footprint,
+        peak: Bytes(report.peak_bytes),
+        residency: report.residency,
+        kernel: report.kernel,
+        settings: report.settings,
+        landing,
+        files: report.files,
+        files_elsewhere: report.files_elsewhere,
+        files_removed: report.files_removed,
+        boot_s: followed.boot.as_secs_f64(),
+        host_s: began.elapsed().as_secs_f64(),
+        notes,
+    })
+}
+
+/// A shell (or any other program) in the same world, on this terminal. Returns its exit code.
+pub fn shell(request: &Request, terminal: Terminal, progress: &mut dyn Progress) -> Result<u8, Error> {
+    let installation = Installation::open(&request.lab)?;
+    let program = program::Start::of(&request.command)?;
+    let layout = layout::World::of(request)?.lay_out(&request.placement, request.memory, None);
+    let session = Session::create()?;
+    let mut job = program.job(&layout, None, SAMPLE_NS);
+    job.terminal = Some(terminal);
+    let machine = layout.machine(request.vcpus, &session, true, None);
+    let deadline = Instant::now() + request.timeout;
+    let followed = follow::follow(&installation, &machine, &session, &job, None, deadline, progress)?;
+    results::put(&session, std::path::Path::new(&job.folder))?;
+    Ok(followed.report.code)
+}
+
+fn remarks(report: &Report, job: &Job) -> Vec<String> {
+    let mut notes = Vec::new();
+    if report.roi_begin_ns.is_none() && matches!(job.roi, Some(Roi::After(_) | Roi::Allocated(_))) {
+        notes.push(
+            "the region of interest was never reached; the time is that of the whole program, without the model".into(),
+        );
+    }
+    if report.files_elsewhere > 0 {
+        notes.push(format!("{} files written outside the current folder were dropped", report.files_elsewhere));
+    }
+    if report.files_removed > 0 {
+        notes.push(format!("{} files removed in the guest are kept here", report.files_removed));
+    }
+    notes
+}
