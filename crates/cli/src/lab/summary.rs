@@ -28,20 +28,11 @@ fn write(out: &mut String, o: &Outcome) -> std::fmt::Result {
     if o.guest_ns != o.run_ns {
         writeln!(out, "  the region of interest took {} of {}", Nanos(o.guest_ns), Nanos(o.run_ns))?;
     }
-    for tier in &o.tiers {
-        writeln!(
-            out,
-            "  {:<8} node {}: {:.0} ns, read {:.2} GB/s, write {:.2} GB/s{}",
-            tier.name,
-            tier.node,
-            tier.latency_ns,
-            tier.read_gbps,
-            tier.write_gbps,
-            match (o.fast_free, tier.name == o.tiers[0].name) {
-                (Some(free), true) => format!(", {free} free for the program"),
-                _ => String::new(),
-            }
-        )?;
+    for line in o.scale.lines() {
+        writeln!(out, "  {line}")?;
+    }
+    if let (Some(asked), Some(free)) = (o.fast, o.fast_free) {
+        writeln!(out, "  fast memory: {asked} asked for, {free} free for the program when it started")?;
     }
     let share = o.footprint.map_or(String::new(), |f| format!(" (footprint {f})"));
     writeln!(out, "  peak {}{share}", o.peak)?;

@@ -2,7 +2,8 @@
 //!
 //! Node 0 also holds the kernel and its caches, so its size alone does not say what a program can have of it. What the
 //! kernel gives a program from a node without reclaiming is, zone by zone, what is free above the low watermark and the
-//! reserve for allocations that cannot go elsewhere (`__zone_watermark_ok` in mm/page_alloc.c, /proc/zoneinfo).
+//! reserve for allocations that cannot go elsewhere (`__zone_watermark_ok` in mm/page_alloc.c, /proc/zoneinfo), and what
+//! the CPUs keep in their own lists.
 
 use crate::Error;
 use std::io;
@@ -85,7 +86,8 @@ pub fn free_for_programs(node: u32) -> Option<u64> {
     parse_zones(&std::fs::read_to_string("/proc/zoneinfo").ok()?, node)
 }
 
-/// Reads /proc/zoneinfo: `Node 0, zone DMA32`, then `pages free N`, `low N`, `protection: (0, 1, 2, ...)`.
+/// Reads /proc/zoneinfo: `Node 0, zone DMA32`, then `pages free N`, `low N`, `protection: (0, 1, 2, ...)`, and a `count: N`
+/// for each CPU's list.
 fn parse_zones(text: &str, node: u32) -> Option<u64> {
     let (mut pages, mut here, mut free, mut low) = (None, false, 0u64, 0u64);
     for line in text.lines() {
@@ -99,6 +101,7 @@ fn parse_zones(text: &str, node: u32) -> Option<u64> {
                 let reserve: u64 = line.split(['(', ',', ')']).nth(3)?.trim().parse().ok()?;
                 *pages.get_or_insert(0) += free.saturating_sub(low + reserve);
             }
+            (Some("count:"), Some(n)) if here => *pages.get_or_insert(0) += n.parse::<u64>().ok()?,
             _ => {}
         }
     }
@@ -125,12 +128,18 @@ Node 0, zone    DMA32
   pages free     1000
         low      100
         protection: (0, 0, 0, 0, 0)
+  pagesets
+    cpu: 0
+              count:    5
+              high:     7
+    cpu: 1
+              count:    1
 Node 1, zone   Normal
   pages free     7
         low      9
         protection: (0, 0, 0, 0, 0)
 ";
-        assert_eq!(parse_zones(text, 0), Some(900 * PAGE));
+        assert_eq!(parse_zones(text, 0), Some(906 * PAGE));
         assert_eq!(parse_zones(text, 1), Some(0));
         assert_eq!(parse_zones(text, 2), None);
     }

@@ -131,7 +131,7 @@ impl Machine {
         // The HPET is the one clock that the plugin's time reaches. Addresses are not randomised, so that two runs are
         // alike. Mitigations of CPU faults cost time and protect nothing here.
         format!(
-            "console=ttyS0 quiet panic=-1 clocksource=hpet nokaslr norandmaps mitigations=off nopti audit=0 \
+            "console=ttyS0 quiet panic=-1 clocksource=hpet no5lvl nokaslr norandmaps mitigations=off nopti audit=0 \
              random.trust_cpu=on cryptomgr.notests i8042.noaux i8042.noprobe 8250.nr_uarts=1 \
              hearth.files={}",
             self.files_node

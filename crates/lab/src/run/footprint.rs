@@ -1,10 +1,11 @@
 //! How much memory a program uses: measured by a run without the time model, and remembered in the lab's folder.
 
-use super::layout::World;
+use super::layout;
 use super::program::Start;
 use super::session::Session;
 use super::{Placement, Progress, Request, follow};
 use crate::Error;
+use crate::scale::Scaled;
 use crate::setup::Installation;
 use model::Bytes;
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,7 @@ pub fn of(
     request: &Request,
     installation: &Installation,
     program: &Start,
-    world: &World,
+    scaled: &Scaled,
     deadline: Instant,
     progress: &mut dyn Progress,
     notes: &mut Vec<String>,
@@ -41,7 +42,7 @@ pub fn of(
     if let Some(r) = remembered.filter(|r| r.key == key) {
         return Ok(r.bytes);
     }
-    let bytes = measure(request, installation, program, world, deadline, progress)?;
+    let bytes = measure(request, installation, program, scaled, deadline, progress)?;
     let text = serde_json::to_vec(&Remembered { key, bytes }).unwrap_or_default();
     let kept = std::fs::create_dir_all(request.lab.join("footprints")).and_then(|()| std::fs::write(&file, text));
     if let Err(e) = kept {
@@ -65,23 +66,18 @@ fn measure(
     request: &Request,
     installation: &Installation,
     program: &Start,
-    world: &World,
+    scaled: &Scaled,
     deadline: Instant,
     progress: &mut dyn Progress,
 ) -> Result<Bytes, Error> {
-    let layout = world.lay_out(&Placement::AllSlow, request.memory, None);
+    let layout = layout::lay_out(scaled, &Placement::AllSlow, request.memory, None);
     let session = Session::create()?;
     let job = program.job(&layout, None, SAMPLE_NS);
-    let machine = layout.machine(request.vcpus, &session, false, None);
+    let machine = layout.machine(&session, false, None);
     let mut quiet = Quiet(progress);
     let followed =
         follow::follow(installation, &machine, &session, &job, request.stdin.as_ref(), deadline, &mut quiet)?;
-    match followed.report.peak_bytes {
-        0 => Err(Error(
-            "the program ended before its memory could be measured, so a share of it cannot be taken; give --fast as a size".into(),
-        )),
-        bytes => Ok(Bytes(bytes)),
-    }
+    Ok(Bytes(followed.report.peak_bytes))
 }
 
 /// Swallows what the program prints: it will run again.

@@ -1,13 +1,11 @@
-//! From a platform's tiers and a placement to the nodes of a machine.
-//!
-//! Node 0, where the CPUs, the kernel and its caches are, is the tier of lowest latency; the others follow in the
-//! platform's order. The *fast* tier is the platform's first, the *slow* one its last.
+//! From a scaled platform and a placement to the nodes of a machine.
 
-use super::{Request, Tier};
+use super::Tier;
 use crate::Error;
 use crate::job::Policy;
 use crate::machine::{Machine, Model, Node, SECTION};
 use crate::run::session::Session;
+use crate::scale::Scaled;
 use model::{Bytes, Plan};
 use std::fmt;
 use std::path::PathBuf;
@@ -18,7 +16,7 @@ const KERNEL: u64 = 512 << 20;
 /// Every other node has this much more: the kernel keeps some memory free for itself.
 const WATERMARKS: u64 = 64 << 20;
 /// Weights of interleaving are at most this.
-const MOST_WEIGHT: f64 = 10.0;
+const MOST_WEIGHT: u8 = 10;
 
 /// Where the program's pages go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,127 +101,66 @@ impl FromStr for Fast {
     }
 }
 
-/// A platform's tiers with their place in the guest.
-#[derive(Debug)]
-pub struct World {
-    /// In the platform's order, fastest first.
-    tiers: Vec<Tier>,
+/// Nodes for a placement on a scaled platform. `memory`: bytes of slow memory (of fast memory for
+/// [`Placement::AllFast`]). `fast`: bytes of fast memory for the program; none where the placement has no limit.
+pub fn lay_out(scaled: &Scaled, placement: &Placement, memory: Bytes, fast: Option<Bytes>) -> Layout {
+    let fast_node = scaled.fast_node();
+    let limit = match placement {
+        Placement::MemoryMode => None,
+        _ => fast.map(|bytes| (fast_node as u32, bytes.0)),
+    };
+    let mut nodes = Vec::new();
+    for (i, tier) in scaled.tiers.iter().enumerate() {
+        let wanted = match (i == fast_node, placement) {
+            (true, Placement::AllFast) => memory.0,
+            (true, _) => limit.map_or(0, |(_, bytes)| bytes),
+            // Files that the program writes lie there.
+            (false, Placement::AllFast) => memory.0 / 4,
+            (false, _) => memory.0,
+        };
+        let margin = if i == 0 { KERNEL } else { WATERMARKS };
+        nodes.push(Node {
+            bytes: (wanted + margin).next_multiple_of(SECTION),
+            latency_ns: tier.latency.0 as f64,
+            read_gbps: tier.read.0,
+            write_gbps: tier.write.0,
+        });
+    }
+    let policy = match placement {
+        Placement::AllFast => Policy::Bind(fast_node as u32),
+        Placement::AllSlow | Placement::MemoryMode => Policy::Bind(scaled.slow_node() as u32),
+        Placement::FirstTouch => Policy::FirstTouch,
+        Placement::Interleave => Policy::Interleave,
+        Placement::WeightedInterleave => {
+            Policy::WeightedInterleave(weights(&scaled.tiers.each_ref().map(|t| t.read.0)))
+        }
+        Placement::Kernel => Policy::Kernel,
+        Placement::Plan(_) => Policy::Plan,
+    };
+    let memory_mode = matches!(placement, Placement::MemoryMode).then_some(fast).flatten();
+    Layout { scaled: scaled.clone(), nodes, policy, limit, memory_mode }
 }
 
-impl World {
-    /// Errors: fewer than two tiers, or a tier without latency or bandwidth.
-    pub fn of(request: &Request) -> Result<World, Error> {
-        let platform = &request.platform;
-        if platform.tiers.len() < 2 {
-            return Err(Error(format!(
-                "the platform {} has one kind of memory only, so there is nothing to place; see `hearth platform --list`",
-                platform.name
-            )));
+/// Weights in the ratio of bandwidths: the whole numbers, as small as they may be, whose ratio is nearest.
+fn weights(bandwidths: &[f64]) -> Vec<u8> {
+    let most = bandwidths.iter().copied().fold(0.0, f64::max);
+    let scaled = |top: u8| bandwidths.iter().map(move |b| b / most * f64::from(top));
+    let error = |top: u8| scaled(top).map(|w| (w.round().max(1.0) / w - 1.0).abs()).sum::<f64>();
+    let mut best = 1;
+    for top in 2..=MOST_WEIGHT {
+        if error(top) < error(best) - 0.01 {
+            best = top;
         }
-        let mut tiers = Vec::new();
-        for tier in &platform.tiers {
-            let missing = |what: &str| {
-                Error(format!(
-                    "the platform {} does not say the {what} of its tier {1}; add --set {1}.{what}=...",
-                    platform.name, tier.name
-                ))
-            };
-            let latency = tier.latency.ok_or_else(|| missing("latency"))?.value;
-            let read = tier.read_bandwidth.ok_or_else(|| missing("read_bandwidth"))?.value;
-            let write = tier.write_bandwidth.map_or(read, |f| f.value);
-            tiers.push(Tier {
-                name: tier.name.clone(),
-                node: 0,
-                latency_ns: latency.0 as f64,
-                read_gbps: read.0,
-                write_gbps: write.0,
-            });
-        }
-        let mut near = 0;
-        for (i, tier) in tiers.iter().enumerate() {
-            if tier.latency_ns < tiers[near].latency_ns {
-                near = i;
-            }
-        }
-        let mut next = 1;
-        for (i, tier) in tiers.iter_mut().enumerate() {
-            if i != near {
-                tier.node = next;
-                next += 1;
-            }
-        }
-        Ok(World { tiers })
     }
-
-    fn fast(&self) -> &Tier {
-        &self.tiers[0]
-    }
-
-    fn slow(&self) -> &Tier {
-        &self.tiers[self.tiers.len() - 1]
-    }
-
-    /// Sizes for a placement. `memory`: bytes of slow memory. `fast`: bytes of fast memory for the program; none where the placement has no limit.
-    pub fn lay_out(&self, placement: &Placement, memory: Bytes, fast: Option<Bytes>) -> Layout {
-        let memory = memory.0;
-        let limit = match placement {
-            Placement::MemoryMode => None,
-            _ => fast.map(|bytes| (self.fast().node, bytes.0)),
-        };
-        let mut nodes: Vec<Option<Node>> = vec![None; self.tiers.len()];
-        for (i, tier) in self.tiers.iter().enumerate() {
-            let wanted = match (i == 0, placement) {
-                (true, Placement::AllFast) => memory,
-                (true, _) => limit.map_or(0, |(_, bytes)| bytes),
-                // Files that the program writes lie there.
-                (false, Placement::AllFast) => memory / 4,
-                (false, _) => memory,
-            };
-            let margin = if tier.node == 0 { KERNEL } else { WATERMARKS };
-            nodes[tier.node as usize] = Some(Node {
-                bytes: (wanted + margin).next_multiple_of(SECTION),
-                latency_ns: tier.latency_ns,
-                read_gbps: tier.read_gbps,
-                write_gbps: tier.write_gbps,
-            });
-        }
-        let policy = match placement {
-            Placement::AllFast => Policy::Bind(self.fast().node),
-            Placement::AllSlow | Placement::MemoryMode => Policy::Bind(self.slow().node),
-            Placement::FirstTouch => Policy::FirstTouch,
-            Placement::Interleave => Policy::Interleave,
-            Placement::WeightedInterleave => Policy::WeightedInterleave(self.weights()),
-            Placement::Kernel => Policy::Kernel,
-            Placement::Plan(_) => Policy::Plan,
-        };
-        Layout { tiers: self.tiers.clone(), nodes: nodes.into_iter().flatten().collect(), policy, limit }
-    }
-
-    /// Weights by node, in the ratio of the read bandwidths.
-    fn weights(&self) -> Vec<u8> {
-        let most = self.tiers.iter().map(|t| t.read_gbps).fold(0.0, f64::max);
-        let mut weights = vec![1; self.tiers.len()];
-        let scaled = |top: f64| self.tiers.iter().map(move |t| t.read_gbps / most * top).collect::<Vec<_>>();
-        // The whole numbers, as small as they may be, whose ratio is nearest.
-        let error = |top: f64| scaled(top).iter().map(|w| (w.round().max(1.0) / w - 1.0).abs()).sum::<f64>();
-        let mut best = 1.0;
-        for top in 1..=MOST_WEIGHT as u32 {
-            if error(top.into()) < error(best) - 0.01 {
-                best = top.into();
-            }
-        }
-        for (tier, weight) in self.tiers.iter().zip(scaled(best)) {
-            weights[tier.node as usize] = weight.round().max(1.0) as u8;
-        }
-        weights
-    }
+    scaled(best).map(|w| w.round().max(1.0) as u8).collect()
 }
 
 /// A machine for one placement.
 #[derive(Debug)]
 pub struct Layout {
-    tiers: Vec<Tier>,
+    scaled: Scaled,
     nodes: Vec<Node>,
+    memory_mode: Option<Bytes>,
     /// What the guest's kernel is to do.
     pub policy: Policy,
     /// Node whose free memory is limited, and to how many bytes.
@@ -233,7 +170,17 @@ pub struct Layout {
 impl Layout {
     /// The tiers, fastest first.
     pub fn tiers(&self) -> Vec<Tier> {
-        self.tiers.clone()
+        let tier = |node: usize| {
+            let tier = &self.scaled.tiers[node];
+            Tier {
+                name: tier.real.name.clone(),
+                node: node as u32,
+                latency_ns: tier.latency.0 as f64,
+                read_gbps: tier.read.0,
+                write_gbps: tier.write.0,
+            }
+        };
+        vec![tier(self.scaled.fast_node()), tier(self.scaled.slow_node())]
     }
 
     /// NUMA nodes.
@@ -241,12 +188,18 @@ impl Layout {
         self.nodes.len() as u32
     }
 
+    /// What the plugin is told.
+    pub fn plugin_config(&self) -> String {
+        let bytes = std::array::from_fn(|i| Bytes(self.nodes[i].bytes));
+        self.scaled.plugin_config(bytes, self.memory_mode)
+    }
+
     /// The machine to boot.
-    pub fn machine(&self, vcpus: u32, session: &Session, terminal: bool, model: Option<Model>) -> Machine {
+    pub fn machine(&self, session: &Session, terminal: bool, model: Option<Model>) -> Machine {
         Machine {
             nodes: self.nodes.clone(),
-            vcpus,
-            files_node: self.tiers[self.tiers.len() - 1].node,
+            vcpus: self.scaled.vcpus,
+            files_node: self.scaled.slow_node() as u32,
             session: session.dir().to_path_buf(),
             terminal,
             model,
@@ -256,8 +209,8 @@ impl Layout {
     /// The plan with the guest's nodes for its tiers, which are found by name.
     pub fn adapt(&self, mut plan: Plan) -> Result<Plan, Error> {
         for planned in &mut plan.tiers {
-            let Some(tier) = self.tiers.iter().find(|t| t.name == planned.name) else {
-                let names: Vec<&str> = self.tiers.iter().map(|t| t.name.as_str()).collect();
+            let Some(tier) = self.tiers().into_iter().find(|t| t.name == planned.name) else {
+                let names: Vec<String> = self.tiers().into_iter().map(|t| t.name).collect();
                 return Err(Error(format!(
                     "the plan's tier `{}` is not one of the emulated machine's ({}); give the --platform that the plan was \
                      made for ({})",
@@ -270,5 +223,50 @@ impl Layout {
             planned.dir = None;
         }
         Ok(plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_small_and_in_the_ratio_of_the_bandwidths() {
+        for (bandwidths, expected) in [
+            ([20.0, 10.0], vec![2, 1]),
+            ([218.0, 24.0], vec![9, 1]),
+            ([10.0, 10.0], vec![1, 1]),
+            ([3.0, 2.0], vec![3, 2]),
+        ] {
+            assert_eq!(weights(&bandwidths), expected, "{bandwidths:?}");
+        }
+        assert_eq!(weights(&[1.0, 1000.0]), [1, 10], "no weight is 0");
+    }
+
+    #[test]
+    fn placements_and_fast_sizes_read_as_people_write_them() {
+        for text in ["all-fast", "kernel", "memory-mode"] {
+            assert_eq!(text.parse::<Placement>().unwrap().to_string(), text);
+        }
+        assert_eq!("plan:a b.toml".parse(), Ok(Placement::Plan("a b.toml".into())));
+        assert!("fastest".parse::<Placement>().unwrap_err().contains("weighted-interleave"));
+        assert_eq!("25%".parse(), Ok(Fast::Percent(25.0)));
+        assert_eq!("64MiB".parse(), Ok(Fast::Size(Bytes::mib(64))));
+        for text in ["0", "0%", "101%", "many", "%"] {
+            assert!(text.parse::<Fast>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_fast_node_is_limited() {
+        let scaled = Scaled::new(&platform::load("knl-7210-flat-snc4").unwrap(), 2, None, None).unwrap();
+        let (memory, fast) = (Bytes::gib(1), Some(Bytes::mib(100)));
+        let layout = lay_out(&scaled, &Placement::FirstTouch, memory, fast);
+        assert_eq!(layout.limit, Some((1, 100 << 20)), "the HBM has no CPUs");
+        assert_eq!(layout.nodes[0].bytes, (1 << 30) + KERNEL);
+        assert_eq!(layout.nodes[1].bytes, 256 << 20);
+        let layout = lay_out(&scaled, &Placement::MemoryMode, memory, fast);
+        assert_eq!((layout.limit, layout.memory_mode), (None, fast));
+        assert!(layout.plugin_config().contains("memory_mode_bytes=104857600"));
     }
 }

@@ -1,7 +1,7 @@
 //! A run: one program, one placement, one emulated machine, from the request to the outcome. Nothing is printed here.
 //!
-//! 1. `layout` makes nodes of the platform's tiers, as large as the placement needs them.
-//! 2. `footprint` says how much memory the program uses, if the fast tier is a share of it.
+//! 1. `footprint` says how much memory the program uses: the caches, and perhaps the fast tier, are a share of it.
+//! 2. `layout` makes nodes of the scaled platform's tiers, as large as the placement needs them.
 //! 3. `session` is the folder that host and guest share.
 //! 4. `follow` boots the machine and waits for the agent's report.
 //! 5. `results` puts the files that the program wrote where they belong.
@@ -19,6 +19,7 @@ pub use stdin::spool;
 
 use crate::Error;
 use crate::job::{self, Job, Reading, Report, Roi, Terminal};
+use crate::scale::Scaled;
 use crate::setup::Installation;
 use model::{Bytes, Platform};
 use serde::Serialize;
@@ -110,6 +111,8 @@ pub struct Outcome {
     pub placement: String,
     /// Tiers, fastest first.
     pub tiers: Vec<Tier>,
+    /// How the platform was scaled, as a table for people.
+    pub scale: String,
     /// The time model ran; without it times are those of the emulator, not of any machine.
     pub modelled: bool,
     /// Guest time of the region of interest (of the whole program if none was given), in ns.
@@ -158,25 +161,32 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
         Placement::Plan(file) => Some(policy::plan_file::read(file).map_err(|e| Error(e.to_string()))?),
         _ => None,
     };
-    let world = layout::World::of(request)?;
     let mut notes = Vec::new();
-    let (fast, footprint) = match (&request.placement, request.fast) {
-        (Placement::AllFast | Placement::AllSlow, _) => (None, None),
-        (_, Fast::Size(bytes)) => (Some(bytes), None),
-        (_, Fast::Percent(percent)) => {
+    // The footprint decides on the size of the caches too, which must be the same under every placement.
+    let rough = Scaled::new(&request.platform, request.vcpus, None, request.llc)?;
+    let unlimited = matches!(request.placement, Placement::AllFast | Placement::AllSlow);
+    let footprint = match (request.fast, request.llc) {
+        (Fast::Size(_), Some(_)) => None,
+        _ => {
             progress.step("measuring how much memory the program uses");
-            let footprint = footprint::of(request, &installation, &program, &world, deadline, progress, &mut notes)?;
-            (Some(Bytes((footprint.0 as f64 * percent / 100.0) as u64)), Some(footprint))
+            Some(footprint::of(request, &installation, &program, &rough, deadline, progress, &mut notes)?)
         }
     };
-    let layout = world.lay_out(&request.placement, request.memory, fast);
+    let fast = match (request.fast, footprint) {
+        _ if unlimited => None,
+        (Fast::Percent(percent), Some(footprint)) => Some(Bytes((footprint.0 as f64 * percent / 100.0) as u64)),
+        (Fast::Size(bytes), _) => Some(bytes),
+        (Fast::Percent(_), None) => None,
+    };
+    let scaled = Scaled::new(&request.platform, request.vcpus, footprint, request.llc)?;
+    let layout = layout::lay_out(&scaled, &request.placement, request.memory, fast);
     let session = Session::create()?;
     if let Some(plan) = plan {
         let adapted = layout.adapt(plan)?;
         session.write(job::PLAN, policy::plan_file::to_toml(&adapted).as_bytes())?;
     }
     let job = program.job(&layout, Some(request.roi), SAMPLE_NS);
-    let machine = layout.machine(request.vcpus, &session, false, None);
+    let machine = layout.machine(&session, false, None);
     progress.step("booting the emulated machine");
     let followed = follow::follow(&installation, &machine, &session, &job, request.stdin.as_ref(), deadline, progress)?;
     let report = followed.report;
@@ -189,6 +199,7 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
         platform: request.platform.name.clone(),
         placement: request.placement.to_string(),
         tiers: layout.tiers(),
+        scale: scaled.to_string(),
         modelled: machine.model.is_some(),
         guest_ns: report.run_ns - report.roi_begin_ns.unwrap_or(0),
         run_ns: report.run_ns,
@@ -213,11 +224,12 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
 pub fn shell(request: &Request, terminal: Terminal, progress: &mut dyn Progress) -> Result<u8, Error> {
     let installation = Installation::open(&request.lab)?;
     let program = program::Start::of(&request.command)?;
-    let layout = layout::World::of(request)?.lay_out(&request.placement, request.memory, None);
+    let scaled = Scaled::new(&request.platform, request.vcpus, None, request.llc)?;
+    let layout = layout::lay_out(&scaled, &request.placement, request.memory, None);
     let session = Session::create()?;
     let mut job = program.job(&layout, None, SAMPLE_NS);
     job.terminal = Some(terminal);
-    let machine = layout.machine(request.vcpus, &session, true, None);
+    let machine = layout.machine(&session, true, None);
     let deadline = Instant::now() + request.timeout;
     let followed = follow::follow(&installation, &machine, &session, &job, None, deadline, progress)?;
     results::put(&session, std::path::Path::new(&job.folder))?;
