@@ -58,7 +58,7 @@ struct window_sample {
   uint8_t store;
   uint8_t tier;
   uint8_t vcpu;
-  uint8_t pad;
+  uint8_t ahead; /* the prefetcher had asked for the line */
   uint64_t unused[2];
 };
 

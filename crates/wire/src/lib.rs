@@ -15,6 +15,7 @@
 pub mod event;
 pub mod identity;
 pub mod image;
+pub mod lab;
 pub mod process;
 pub mod session;
 

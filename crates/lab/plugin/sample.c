@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The virtual PEBS. Every period-th LLC miss of a process that said who it is becomes a record in the window's ring,
+ * which the recorder in the guest reads like any other sampler's. A line that the prefetcher fetched counts when it is
+ * first used, so that period 1 tells of every line that a program got from memory, and by which access.
+ *
+ * Processes are told apart by their page tables (CR3). The runtime in a process makes the introduction, by a no-op that
+ * the plugin knows (plugin.c).
+ */
+#include "sample.h"
+#include "tlb.h"
+#include <string.h>
+
+static uint64_t read_register(const char *name) {
+  static __thread GByteArray *bytes;
+  if (!bytes) bytes = g_byte_array_new();
+  GArray *all = qemu_plugin_get_registers();
+  const qemu_plugin_reg_descriptor *each = (const qemu_plugin_reg_descriptor *)(void *)all->data;
+  uint64_t value = 0;
+  for (unsigned i = 0; i < all->len; i++) {
+    if (strcmp(each[i].name, name)) continue;
+    g_byte_array_set_size(bytes, 0);
+    int length = qemu_plugin_read_register(each[i].handle, bytes);
+    if (length > 0) memcpy(&value, bytes->data, (size_t)length < sizeof value ? (size_t)length : sizeof value);
+    break;
+  }
+  g_array_unref(all);
+  return value;
+}
+
+static uint64_t pid_of(uint64_t page_table) {
+  uint64_t known = __atomic_load_n(&window->processes, __ATOMIC_ACQUIRE);
+  for (uint64_t i = known; i-- > 0;)
+    if (window->process[i].page_table == page_table) return window->process[i].pid;
+  return 0;
+}
+
+void sample_page_table(struct vcpu *v) {
+  v->page_table_stale = false;
+  uint64_t now = read_register("cr3") & 0x000ffffffffff000ull;
+  if (now == v->page_table) return;
+  v->page_table = now;
+  v->pid = pid_of(now);
+  tlb_switch(v);
+}
+
+/* Page tables are used again after their process has ended, so the last entry of one is the one that counts. */
+void sample_process(struct vcpu *v) {
+  sample_page_table(v);
+  uint64_t pid = read_register("rdi");
+  static volatile int busy;
+  while (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) __builtin_ia32_pause();
+  uint64_t at = 0;
+  while (at < window->processes && window->process[at].page_table != v->page_table) at++;
+  if (at < WINDOW_PROCESSES) {
+    window->process[at] = (struct window_process){.page_table = v->page_table, .pid = pid};
+    if (at == window->processes) __atomic_store_n(&window->processes, at + 1, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+  v->pid = pid;
+}
+
+void sample_miss(struct vcpu *v, const struct insn *insn, uint64_t address, unsigned tier, uint64_t start, uint64_t done,
+                 bool store, bool ahead) {
+  uint64_t period = window->period;
+  if (!period || !v->pid || (int64_t)insn->ip < 0 || (int64_t)address < 0) return;
+  if (v->countdown > 1 && v->countdown <= period) {
+    v->countdown--;
+    return;
+  }
+  v->countdown = period;
+  uint64_t number = __atomic_load_n(&window->given, __ATOMIC_RELAXED);
+  do {
+    if (number - __atomic_load_n(&window->taken, __ATOMIC_ACQUIRE) >= window->samples) {
+      __atomic_fetch_add(&window->dropped, 1, __ATOMIC_RELAXED);
+      return;
+    }
+  } while (!__atomic_compare_exchange_n(&window->given, &number, number + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  struct window_sample *s = (struct window_sample *)((char *)window + window->samples_at) + number % window->samples;
+  s->time_ps = start - window->begin_ps;
+  s->ip = insn->ip;
+  s->address = address;
+  s->pid = v->pid;
+  s->latency_ns = store ? 0 : (uint32_t)((done - start) / 1000);
+  s->store = store;
+  s->tier = (uint8_t)tier;
+  s->vcpu = (uint8_t)(v - vcpus);
+  s->ahead = ahead;
+  __atomic_store_n(&s->sequence, number + 1, __ATOMIC_RELEASE);
+}
