@@ -9,7 +9,9 @@
 //! * [`observed`] – what a profile says, summed per site: what reports show and policies read.
 //! * [`plan`] – what was decided: site to tier, and why.
 //! * [`landing`] – where a guided run's objects really were.
+//! * [`comparison`] – placements of one program side by side, as the lab measured them.
 
+pub mod comparison;
 pub mod label;
 pub mod landing;
 pub mod observed;
@@ -18,6 +20,7 @@ pub mod site;
 pub mod tier;
 pub mod units;
 
+pub use comparison::{Comparison, PlacementRun};
 pub use landing::Landing;
 pub use observed::{Observed, Pattern, SiteUse};
 pub use plan::{Plan, PlannedSite, PlannedTier};
