@@ -1,7 +1,7 @@
 //! The summary of a run in the lab, for people.
 
 use lab::run::{Outcome, Tier};
-use model::{Bytes, Nanos};
+use model::{Bytes, GbPerSec, Nanos};
 use std::fmt::Write;
 
 /// Width of the picture of residency over time.
@@ -22,9 +22,6 @@ fn write(out: &mut String, o: &Outcome) -> std::fmt::Result {
         None => format!("exit {}", o.code),
     };
     writeln!(out, "hearth: {ended}; {} as on {}, placement {}", Nanos(o.guest_ns), o.platform, o.placement)?;
-    if !o.modelled {
-        writeln!(out, "  times are those of the emulator: the time model did not run")?;
-    }
     if o.guest_ns != o.run_ns {
         writeln!(out, "  the region of interest took {} of {}", Nanos(o.guest_ns), Nanos(o.run_ns))?;
     }
@@ -39,6 +36,34 @@ fn write(out: &mut String, o: &Outcome) -> std::fmt::Result {
     for tier in &o.tiers {
         residency(out, o, tier)?;
     }
+    let c = &o.counters;
+    writeln!(
+        out,
+        "  {} instructions, {} accesses, misses: L1 {}, L2 {}, page walks {}",
+        count(c.instructions),
+        count(c.accesses),
+        count(c.l1_misses),
+        count(c.l2_misses),
+        count(c.walks)
+    )?;
+    let seconds = c.model_ns.max(1) as f64 / 1e9;
+    for t in &c.tiers {
+        writeln!(
+            out,
+            "  {:<8} {} loads missed ({:.0} ns each), {} stores, {} prefetches, {} written back; read {}, write {}",
+            t.name,
+            count(t.loads),
+            t.mean_latency_ns,
+            count(t.stores),
+            count(t.prefetches),
+            count(t.writes),
+            GbPerSec(t.read_bytes as f64 / 1e9 / seconds),
+            GbPerSec(t.written_bytes as f64 / 1e9 / seconds)
+        )?;
+    }
+    if c.memory_hits > 0 {
+        writeln!(out, "  memory mode: {} misses served by the fast memory", count(c.memory_hits))?;
+    }
     let moved: Vec<String> = ["pgpromote_success", "pgdemote_kswapd", "pgdemote_direct", "pgmigrate_success"]
         .iter()
         .filter_map(|name| o.kernel.get(*name).map(|n| format!("{name} {n}")))
@@ -52,7 +77,19 @@ fn write(out: &mut String, o: &Outcome) -> std::fmt::Result {
     for note in &o.notes {
         writeln!(out, "  note: {note}")?;
     }
-    writeln!(out, "  {:.1} s on this machine, {:.1} s of it to boot", o.host_s, o.boot_s)
+    let mips = c.instructions as f64 * 1000.0 / c.host_ns.max(1) as f64;
+    writeln!(out, "  {:.1} s on this machine, {:.1} s of it to boot; {mips:.0} MIPS with the model", o.host_s, o.boot_s)
+}
+
+/// A count for people: `17`, `42 k`, `118 M`.
+fn count(n: u64) -> String {
+    let (size, unit) = match n {
+        0..=9_999 => return n.to_string(),
+        10_000..=9_999_999 => (1e3, "k"),
+        10_000_000..=9_999_999_999 => (1e6, "M"),
+        _ => (1e9, "G"),
+    };
+    format!("{:.0} {unit}", n as f64 / size)
 }
 
 /// Bytes on a tier over time, as a row of bars on the scale of the peak.

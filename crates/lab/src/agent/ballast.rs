@@ -37,11 +37,20 @@ impl Ballast {
             )));
         }
         let mut ballast = Ballast { chunks: Vec::new(), left: before };
-        // Coarsely by huge pages, which must not split what is left into small ones, then page by page.
-        for (chunk, near) in [(64 * HUGE, 80 * HUGE), (HUGE, 2 * HUGE), (16 * PAGE, 16 * PAGE)] {
+        // Best effort: what is left shall be whole huge pages, as on a machine that has just booted.
+        let _ = std::fs::write("/proc/sys/vm/compact_memory", "1");
+        // By huge pages as far as that goes; then by small ones, for which the kernel takes the pieces first. Of those it
+        // gives at most a few at a time, so what is left comes near to what is wanted from above.
+        let pieces = pieces(node).unwrap_or(0);
+        for (chunk, page, near) in [
+            (32 * HUGE, Page::Huge, pieces + 34 * HUGE),
+            (HUGE, Page::Huge, pieces + 2 * HUGE),
+            (HUGE, Page::Small, HUGE),
+            (16 * PAGE, Page::Small, 16 * PAGE),
+        ] {
             while ballast.left > bytes + near {
                 let size = chunk.min(ballast.left - bytes);
-                let at = take(node, size)
+                let at = take(node, size, page)
                     .map_err(|e| Error(format!("cannot take memory of the guest's node {node}: {e}")))?;
                 ballast.chunks.push((at, size));
                 ballast.left = free()?;
@@ -60,8 +69,35 @@ impl Drop for Ballast {
     }
 }
 
+/// How memory is taken.
+#[derive(Clone, Copy, PartialEq)]
+enum Page {
+    Huge,
+    Small,
+}
+
+/// Free memory of the node in pieces smaller than a huge page, in bytes.
+fn pieces(node: u32) -> Option<u64> {
+    parse_buddies(&std::fs::read_to_string("/proc/buddyinfo").ok()?, node)
+}
+
+/// Reads /proc/buddyinfo: `Node 0, zone DMA32 N N N ...`, free blocks of 1, 2, 4, ... pages.
+fn parse_buddies(text: &str, node: u32) -> Option<u64> {
+    const HUGE_ORDER: usize = (HUGE / PAGE).trailing_zeros() as usize;
+    let mut pages = 0;
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        if words.nth(1)?.trim_end_matches(',') == node.to_string() {
+            for (order, blocks) in words.skip(2).take(HUGE_ORDER).enumerate() {
+                pages += blocks.parse::<u64>().ok()? << order;
+            }
+        }
+    }
+    Some(pages * PAGE)
+}
+
 /// Maps memory, bound to the node, locked and there.
-fn take(node: u32, bytes: u64) -> io::Result<*mut libc::c_void> {
+fn take(node: u32, bytes: u64, page: Page) -> io::Result<*mut libc::c_void> {
     let size = bytes as usize;
     // SAFETY: a new private mapping; then calls on exactly this mapping.
     unsafe {
@@ -71,6 +107,8 @@ fn take(node: u32, bytes: u64) -> io::Result<*mut libc::c_void> {
             return Err(io::Error::last_os_error());
         }
         let mask = 1u64 << node;
+        let advice = if page == Page::Huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        libc::madvise(at, size, advice);
         let bound = libc::syscall(libc::SYS_mbind, at, size, MPOL_BIND, &mask, 64u64, 0) == 0;
         if !bound || libc::mlock(at, size) != 0 {
             let error = io::Error::last_os_error();
@@ -111,6 +149,16 @@ fn parse_zones(text: &str, node: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_are_blocks_smaller_than_a_huge_page() {
+        let text = "\
+Node 0, zone      DMA      1      0      0      0      0      0      0      0      1      9      3
+Node 0, zone    DMA32      0      2      0      0      0      0      0      0      0      9      3
+Node 1, zone   Normal      7      7      7      7      7      7      7      7      7      7      7
+";
+        assert_eq!(parse_buddies(text, 0), Some((1 + 256 + 4) * PAGE));
+    }
 
     #[test]
     fn what_is_free_is_counted_zone_by_zone() {

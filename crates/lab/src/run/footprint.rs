@@ -7,7 +7,7 @@ use super::{Placement, Progress, Request, follow};
 use crate::Error;
 use crate::scale::Scaled;
 use crate::setup::Installation;
-use model::Bytes;
+use ::model::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

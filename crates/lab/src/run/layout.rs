@@ -188,6 +188,11 @@ impl Layout {
         self.nodes.len() as u32
     }
 
+    /// Virtual CPUs.
+    pub fn vcpus(&self) -> u32 {
+        self.scaled.vcpus
+    }
+
     /// What the plugin is told.
     pub fn plugin_config(&self) -> String {
         let bytes = std::array::from_fn(|i| Bytes(self.nodes[i].bytes));

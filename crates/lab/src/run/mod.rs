@@ -2,26 +2,29 @@
 //!
 //! 1. `footprint` says how much memory the program uses: the caches, and perhaps the fast tier, are a share of it.
 //! 2. `layout` makes nodes of the scaled platform's tiers, as large as the placement needs them.
-//! 3. `session` is the folder that host and guest share.
+//! 3. `session` is the folder that host and guest share; `model` puts the time model's files there.
 //! 4. `follow` boots the machine and waits for the agent's report.
 //! 5. `results` puts the files that the program wrote where they belong.
 
 mod follow;
 mod footprint;
 mod layout;
+mod model;
 mod program;
 mod results;
 mod session;
 mod stdin;
 
 pub use layout::{Fast, Placement};
+pub use model::{Bandwidth, Counters, TierUse};
 pub use stdin::spool;
 
+use self::model::Watched;
 use crate::Error;
 use crate::job::{self, Job, Reading, Report, Roi, Terminal};
 use crate::scale::Scaled;
 use crate::setup::Installation;
-use model::{Bytes, Platform};
+use ::model::{Bytes, Platform};
 use serde::Serialize;
 use session::Session;
 use std::collections::BTreeMap;
@@ -113,8 +116,8 @@ pub struct Outcome {
     pub tiers: Vec<Tier>,
     /// How the platform was scaled, as a table for people.
     pub scale: String,
-    /// The time model ran; without it times are those of the emulator, not of any machine.
-    pub modelled: bool,
+    /// What the time model counted in the region of interest.
+    pub counters: Counters,
     /// Guest time of the region of interest (of the whole program if none was given), in ns.
     pub guest_ns: u64,
     /// Guest time from the program's start to its end, in ns.
@@ -186,10 +189,12 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
         session.write(job::PLAN, policy::plan_file::to_toml(&adapted).as_bytes())?;
     }
     let job = program.job(&layout, Some(request.roi), SAMPLE_NS);
-    let machine = layout.machine(&session, false, None);
+    let watched = Watched::prepare(&installation, &layout, &session)?;
+    let machine = layout.machine(&session, false, Some(watched.model.clone()));
     progress.step("booting the emulated machine");
     let followed = follow::follow(&installation, &machine, &session, &job, request.stdin.as_ref(), deadline, progress)?;
     let report = followed.report;
+    watched.check()?;
     results::put(&session, std::path::Path::new(&job.folder))?;
     let landing = session.read(job::LANDING).and_then(|text| serde_json::from_slice(&text).ok());
     notes.extend(remarks(&report, &job));
@@ -200,7 +205,7 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
         placement: request.placement.to_string(),
         tiers: layout.tiers(),
         scale: scaled.to_string(),
-        modelled: machine.model.is_some(),
+        counters: watched.counters(&layout),
         guest_ns: report.run_ns - report.roi_begin_ns.unwrap_or(0),
         run_ns: report.run_ns,
         fast,
