@@ -2,15 +2,15 @@
  * C = A x B, dense square matrices, in three versions of one program.
  *
  * Origin: paper 002 (H2M) Sec. 5.1 and Fig. 8, "Naive DGEMM kernel" in its versions stridedB (rows of A times columns
- * of B, B row-major: each step down a column is a new cache line) and linearB (the loops changed so that B is walked row
- * by row); and, for comparison, a blocked and packed one as libraries have.
+ * of B, B row-major: each step down a column is a new cache line) and linearB (the loops changed so that B is walked
+ * row by row); and, for comparison, a blocked and packed one as libraries have.
  *
  * The whole product of 64 MiB of matrices is 5 G multiply-adds, too long for an emulated machine; at work 1 only some
  * rows of C are computed, spread evenly. All rows cost the same, so the ratios between the matrices are the whole
  * product's; only the rows of A and C left out are touched by nothing but the initialisation.
  *
- * Hot: B, a third of the bytes, which is read whole for every row of C (blocked: for every 32 rows).
- * Cold: A and C, of which each row is used once and stays in the cache meanwhile.
+ * Hot: B, a third of the bytes, which is read whole for every row of C (blocked: for every 32 rows). Cold: A and C,
+ * of which each row is used once and stays in the cache meanwhile.
  */
 #include "suite.h"
 
@@ -51,7 +51,8 @@ static void tile(long depth, const pair *a, const pair *b, double *const c[4]) {
 }
 
 /* MC rows of C, those whose numbers are in `row`. */
-static void block(const double *A, const double *B, double *C, long n, const long *row, pair *packed_a, pair *packed_b) {
+static void block(const double *A, const double *B, double *C, long n, const long *row, pair *packed_a,
+                  pair *packed_b) {
     for (int r = 0; r < MC; r++) memset(C + row[r] * n, 0, n * sizeof *C);
     for (long k0 = 0; k0 < n; k0 += KC) {
         long depth = n - k0 < KC ? n - k0 : KC;
@@ -157,5 +158,6 @@ int main(int argc, char **argv) {
         checksum += left;
     }
     free(A), free(B), free(C), free(x), free(y), free(row);
-    return suite_finish(!wrong, "n %ld, %ld rows %ld times, %ld wrong, checksum %.0f", n, rows, passes, wrong, checksum);
+    return suite_finish(!wrong, "n %ld, %ld rows %ld times, %ld wrong, checksum %.0f", n, rows, passes, wrong,
+                        checksum);
 }

@@ -1,12 +1,14 @@
 /*
  * A 3-D fast Fourier transform: the heat equation solved in Fourier space, transformed back at each time step.
  *
- * Origin: FT of the NAS Parallel Benchmarks (paper 004, Unimem, Table 3: u0, u1, u2, twiddle): one forward transform, then
- * for each step the spectrum is multiplied by a table of decay factors and transformed back. Own radix-2 transform:
- * each of the three passes transforms rows and writes them transposed, so that three passes restore the order.
+ * Origin: FT of the NAS Parallel Benchmarks (paper 004, Unimem, Table 3: u0, u1, u2, twiddle): one forward transform,
+ * then for each step the spectrum is multiplied by a table of decay factors and transformed back. Own radix-2
+ * transform: each of the three passes transforms rows and writes them transposed, so that three passes restore the
+ * order.
  *
- * Hot: the two working arrays (57 % of the bytes), read or written in each of the three passes of a transform, half of
- * it with large strides. Cold: spectrum (29 %) and decay (14 %), touched once a step. The roots of unity stay in the cache.
+ * Hot: the two working arrays (57 % of the bytes), read or written in each of the three passes of a transform, half
+ * of it with large strides. Cold: spectrum (29 %) and decay (14 %), touched once a step. The roots of unity stay in
+ * the cache.
  */
 #include "suite.h"
 #include <vector>
@@ -92,7 +94,8 @@ complex exact(long x, long y, long z, const long n[3], double time) {
     complex sum = {0, 0};
     for (const Wave &w : waves) {
         double amplitude = w.amplitude * std::pow(decay_of(w.k[0], w.k[1], w.k[2]), time);
-        complex phase = turn(2 * M_PI * ((double)w.k[0] * x / n[0] + (double)w.k[1] * y / n[1] + (double)w.k[2] * z / n[2]));
+        double turns = (double)w.k[0] * x / n[0] + (double)w.k[1] * y / n[1] + (double)w.k[2] * z / n[2];
+        complex phase = turn(2 * M_PI * turns);
         sum = sum + complex{amplitude * phase.re, amplitude * phase.im};
     }
     return sum;
@@ -156,6 +159,6 @@ int main(int argc, char **argv) {
     delete[] work;
     delete[] field;
     delete[] decay;
-    return suite_finish(worst < 1e-12, "%ld x %ld x %ld, %ld steps, largest error %.1e, checksum %.6f", n[0], n[1], n[2],
-                        steps, worst, checksum);
+    return suite_finish(worst < 1e-12, "%ld x %ld x %ld, %ld steps, largest error %.1e, checksum %.6f", n[0], n[1],
+                        n[2], steps, worst, checksum);
 }

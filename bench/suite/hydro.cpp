@@ -3,13 +3,14 @@
  * Rusanov's fluxes (first order), reflecting walls.
  *
  * Origin: LULESH and CloverLeaf3D (paper 000, ecoHMEM, Sec. VII-A and VIII; LULESH also in 001 and 003). Own, simpler
- * physics with their way with memory: each time step is a row of phases, and each phase allocates the temporaries that
- * it needs and frees them, so that bandwidth comes and goes with objects that live for milliseconds (000 Fig. 3).
+ * physics with their way with memory: each time step is a row of phases, and each phase allocates the temporaries
+ * that it needs and frees them, so that bandwidth comes and goes with objects that live for milliseconds (000 Fig.
+ * 3).
  *
- * Long-lived: density, momentum (3), energy: a quarter of the bytes at the peak. Short-lived: velocity (3), pressure and
- * sound speed for a whole step, the change (5) likewise, the fluxes (5) for one direction.
- * Hot: velocity, pressure and sound speed, written once and read three times, with neighbours. The others are streamed;
- * nothing here is cold, so what counts is which short-lived objects get the room.
+ * Long-lived: density, momentum (3), energy: a quarter of the bytes at the peak. Short-lived: velocity (3), pressure
+ * and sound speed for a whole step, the change (5) likewise, the fluxes (5) for one direction. Hot: velocity,
+ * pressure and sound speed, written once and read three times, with neighbours. The others are streamed; nothing here
+ * is cold, so what counts is which short-lived objects get the room.
  */
 #include "suite.h"
 #include <algorithm>
@@ -158,7 +159,8 @@ int main(int argc, char **argv) {
     for (long s = 0; s < steps; s++) advance(gas);
 
     /* Mass and energy stay, density stays positive, and the three axes are alike. */
-    double lost = std::fabs(total(gas.of[0], gas.cells) / mass - 1) + std::fabs(total(gas.of[4], gas.cells) / energy - 1);
+    const double lost = std::fabs(total(gas.of[0], gas.cells) / mass - 1) +
+                        std::fabs(total(gas.of[4], gas.cells) / energy - 1);
     double skew = 0, least = 1;
     const long n = gas.n, look = n < 40 ? n : 40;
     for (long i = 0; i < look; i++)
@@ -168,6 +170,7 @@ int main(int argc, char **argv) {
                 skew = std::fmax(skew, std::fabs(here - gas.of[0][(k * n + i) * n + j]));
                 least = std::fmin(least, here);
             }
-    return suite_finish(lost < 1e-10 && skew < 1e-10 && least > 0, "n %ld, %ld steps, lost %.0e, skew %.0e, density at the blast %.9f",
-                        n, steps, lost, skew, gas.of[0][0]);
+    return suite_finish(lost < 1e-10 && skew < 1e-10 && least > 0,
+                        "n %ld, %ld steps, lost %.0e, skew %.0e, density at the blast %.9f", n, steps, lost, skew,
+                        gas.of[0][0]);
 }

@@ -1,17 +1,18 @@
 /*
  * Molecular dynamics: a Lennard-Jones gas with neighbour lists, rebuilt every few steps.
  *
- * Origin: MiniMD and LAMMPS (paper 000, ecoHMEM, Sec. VIII). Own code with MiniMD's structure: full neighbour lists of a
- * fixed width for each atom, atoms sorted into cells for the rebuild. Thin and short-sighted (density 0.4, cutoff 1.5):
- * a liquid with the usual cutoff of 2.5 has six times as many pairs for each byte, too many for an emulated machine.
+ * Origin: MiniMD and LAMMPS (paper 000, ecoHMEM, Sec. VIII). Own code with MiniMD's structure: full neighbour lists
+ * of a fixed width for each atom, atoms sorted into cells for the rebuild. Thin and short-sighted (density 0.4,
+ * cutoff 1.5): a liquid with the usual cutoff of 2.5 has six times as many pairs for each byte, too many for an
+ * emulated machine.
  *
- * Hot: positions (10 % of the bytes), gathered for each pair. Cold per byte: the neighbour lists (half of the bytes),
- * read once a step; velocities and forces (10 % each), twice a step. Only in a rebuild: cells and the sorted copy, which
- * are allocated for it.
+ * Hot: positions (9 % of the bytes), gathered for each pair. Cold per byte: the neighbour lists (60 % of the bytes),
+ * of which the used part, a fifth, is read once a step; velocities and forces (9 % each), twice a step. Only in a
+ * rebuild: cells and the sorted copy (12 %), which are allocated for it.
  */
 #include "suite.h"
 
-enum { MOST = 32, EVERY = 3 }; /* neighbours of an atom, steps between rebuilds */
+enum { MOST = 40, EVERY = 3 }; /* neighbours of an atom, steps between rebuilds */
 static const double density = 0.4, cutoff = 1.5, skin = 0.2, step = 0.004, temperature = 1.5;
 
 struct vector {
@@ -60,7 +61,7 @@ static int rebuild(void) {
     int overflow = 0;
 #pragma omp parallel for schedule(static) reduction(| : overflow)
     for (long c = 0; c < cells; c++) {
-        /* The 27 cells around are nine rows of three that follow each other in `sorted`, but for those behind a wall. */
+        /* The 27 cells around are nine rows of three that follow each other in `sorted`, but for a wall. */
         const long z = c / (side * side), y = c / side % side, x = c % side;
         int begin[18], end[18], ranges = 0;
         for (long dz = -1; dz <= 1; dz++)
@@ -204,8 +205,8 @@ int main(int argc, char **argv) {
         missed = fmax(missed, fabs(f.x - force[i].x) + fabs(f.y - force[i].y) + fabs(f.z - force[i].z));
     }
     free(position), free(velocity), free(force), free(neighbours), free(neighbour_count);
-    return suite_finish(room && drift < 0.01 && pushed < 1e-10 && missed < 1e-8,
-                        "%ld atoms, %ld steps, energy %.8f an atom, drift %.0e, momentum %.0e, force missed %.0e%s", atoms,
-                        steps, (kinetic + potential) / atoms, drift, pushed, missed,
+    return suite_finish(room && drift < 1e-4 + 1e-5 * steps && pushed < 1e-10 && missed < 1e-8,
+                        "%ld atoms, %ld steps, energy %.8f an atom, drift %.0e, momentum %.0e, force missed %.0e%s",
+                        atoms, steps, (kinetic + potential) / atoms, drift, pushed, missed,
                         room ? "" : ", a neighbour list overflowed");
 }

@@ -2,12 +2,13 @@
  * V-cycles for Poisson's equation on a cube: red-black Gauss-Seidel on each level, full weighting down, trilinear
  * interpolation up, Dirichlet boundaries.
  *
- * Origin: MG of the NAS Parallel Benchmarks (paper 004, Unimem, Table 3) and AMG of the CORAL suite (papers 001 and 003).
+ * Origin: MG of the NAS Parallel Benchmarks (paper 004, Unimem, Table 3) and AMG of the CORAL suite (papers 001 and
+ * 003).
  *
  * Three arrays a level: u, f (right-hand side), r (residual). Each level has an eighth of the bytes of the one above.
- * Hot: u of the finest level (29 % of the bytes), read and written by every sweep. Warm: f of the finest level, read by
- * every sweep. Cold: r of the finest level, written and read once a cycle. The coarse levels are as hot for each byte as
- * the finest one, as a V-cycle visits all equally often, until they fit into the cache.
+ * Hot: u of the finest level (29 % of the bytes), read and written by every sweep. Warm: f of the finest level, read
+ * by every sweep. Cold: r of the finest level, written and read once a cycle. The coarse levels are as hot for each
+ * byte as the finest one, as a V-cycle visits all equally often, until they fit into the cache.
  */
 #include "suite.h"
 
@@ -128,7 +129,7 @@ int main(int argc, char **argv) {
         if (m % 2 || m <= 4) break;
     }
 
-    /* The solution is a product of three functions of one variable, and f its discrete Laplacian, so it is met exactly. */
+    /* The solution is a product of three functions of one variable, and f its discrete Laplacian: it is met exactly. */
     double *p = suite_must(malloc((n + 1) * sizeof *p)), *q = suite_must(calloc(n + 1, sizeof *q));
     const long side = n + 1;
     for (long i = 0; i <= n; i++) p[i] = i % n ? sin(M_PI * i / n) + 0.3 * sin(7 * M_PI * i / n) : 0;
@@ -154,5 +155,6 @@ int main(int argc, char **argv) {
     int right = error < fmax(2 * pow(0.15, cycles), 1e-14 * n * n) && most < fmax(first, 1e-6);
     for (int l = 0; l <= last; l++) free(levels[l].u), free(levels[l].f), free(levels[l].r);
     free(p), free(q);
-    return suite_finish(right, "n %ld, %d levels, %ld cycles, residual %.4e, error %.4e", n, last + 1, cycles, most, error);
+    return suite_finish(right, "n %ld, %d levels, %ld cycles, residual %.4e, error %.4e", n, last + 1, cycles, most,
+                        error);
 }

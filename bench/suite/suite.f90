@@ -44,7 +44,7 @@ contains
       times = max(1, nint(base*work))
    end function
 
-   ! The next of a row of numbers in [0, 1): Lehmer's generator with the multiplier 48271 (Park, Miller, Stockmeyer 1993).
+   ! The next of a row of numbers in [0, 1): Lehmer's generator with the multiplier 48271 (Park, Miller 1993).
    real(real64) function unit_number(state)
       integer(int64), intent(inout) :: state
       state = mod(48271_int64*state, 2147483647_int64)

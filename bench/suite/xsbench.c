@@ -1,15 +1,15 @@
 /*
- * Cross-section lookups of a Monte Carlo neutron code: a random energy in a random material, for each of the material's
- * nuclides the two grid points around that energy, interpolated and summed.
+ * Cross-section lookups of a Monte Carlo neutron code: a random energy in a random material, for each of the
+ * material's nuclides the two grid points around that energy, interpolated and summed.
  *
- * Origin: paper 002 (H2M) Sec. 5.1, XSBench, with its three dominant data items, of which the paper finds nuclide_grid
- * to decide the time, unionized_energy_array to matter little and index_grid, the largest, hardly at all (Sec. 5.3,
- * Experiment 1). Own code with the structure of XSBench (Tramm et al., PHYSOR 2014): 12 materials, their shares of the
- * lookups and their sizes as in its small Hoogenboom-Martin reactor; here 128 nuclides. Like the paper's version
- * it allocates index_grid in 20 equal parts.
+ * Origin: paper 002 (H2M) Sec. 5.1, XSBench, with its three dominant data items, of which the paper finds
+ * nuclide_grid to decide the time, unionized_energy_array to matter little and index_grid, the largest, hardly at all
+ * (Sec. 5.3, Experiment 1). Own code with the structure of XSBench (Tramm et al., PHYSOR 2014): 12 materials, their
+ * shares of the lookups and their sizes as in its small Hoogenboom-Martin reactor; here 128 nuclides. Like the
+ * paper's version it allocates index_grid in 20 equal parts.
  *
- * Hot: nuclide_grid (8 % of the bytes, two random grid points for each nuclide); unionized_energy (1 %, a binary search
- * for each lookup). Cold: index_grid (90 %), of which each lookup reads a few lines in one row.
+ * Hot: nuclide_grid (8 % of the bytes, two random grid points for each nuclide); unionized_energy (1 %, a binary
+ * search for each lookup). Cold: index_grid (90 %), of which each lookup reads a few lines in one row.
  */
 #include "suite.h"
 
