@@ -7,17 +7,24 @@
 //!
 //! * [`landing`](landing()) – a guided run: planned against real.
 //!
-//! All of them are functions from [`model::Observed`] to text; nothing here opens a file or asks the terminal.
+//! * [`comparison`](comparison()), [`comparison_page`], [`comparison_svg`] – placements of one program in the lab.
+//! * [`suite_markdown`], [`suite_page`], [`suite_svg`] – the same for many programs.
+//!
+//! All of them are functions from types of `model` to text; nothing here opens a file or asks the terminal.
 //! Estimated figures are marked `~` wherever they appear, and the sampler that made them is named with its error.
 
+mod comparison;
 pub mod html;
 mod json;
 mod landing;
 mod site;
+mod suite;
 mod table;
 mod words;
 
+pub use comparison::{comparison, comparison_page, comparison_svg};
 pub use json::{JSON_VERSION, json};
 pub use landing::landing;
 pub use site::{NoSite, find, site};
+pub use suite::{suite_markdown, suite_page, suite_svg};
 pub use table::table;

@@ -19,7 +19,8 @@ const HEADINGS: [&str; 9] =
 /// The table for a terminal of `width` columns, with the `top` hottest sites and the rest summed in one entry.
 pub fn table(observed: &Observed, width: usize, top: usize) -> String {
     let mut out = String::new();
-    for line in std::iter::once(words::command(observed)).chain(words::header(observed)).chain(words::losses(observed))
+    for line in
+        std::iter::once(words::command(&observed.command)).chain(words::header(observed)).chain(words::losses(observed))
     {
         out.push_str(&wrap(&words::printable(&line), width));
     }

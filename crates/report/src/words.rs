@@ -94,13 +94,13 @@ pub fn plural(n: u64, one: &str) -> String {
 }
 
 /// The command as a shell would take it, quoted where a reader would stumble.
-pub fn command(observed: &Observed) -> String {
+pub fn command(command: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%^".contains(c);
     let word = |a: &String| match a.as_str() {
         a if !a.is_empty() && a.chars().all(plain) => a.to_string(),
         a => format!("'{}'", a.replace('\'', r"'\''")),
     };
-    observed.command.iter().map(word).collect::<Vec<_>>().join(" ")
+    command.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// Without control characters: names come from the program, and must not steer the terminal.

@@ -2,26 +2,9 @@
 
 mod common;
 
-use common::fixture;
+use common::{assert_well_formed, fixture};
 use hearth_report::html::page;
 use model::{Bytes, Observed, SiteId};
-
-/// `<` and `>` balance, and every element that is opened is closed.
-fn assert_well_formed(page: &str) {
-    let body = &page[page.find("<body>").unwrap()..page.find("<script>").unwrap()];
-    let mut open: Vec<&str> = Vec::new();
-    for tag in body.split('<').skip(1) {
-        let (tag, _) = tag.split_once('>').expect("a tag ends");
-        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
-        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
-        match tag {
-            _ if tag.starts_with('/') => assert_eq!(open.pop(), Some(name), "</{name}>"),
-            _ if tag.ends_with('/') || ["br", "input"].contains(&name) => {}
-            _ => open.push(name),
-        }
-    }
-    assert_eq!(open, ["body"]);
-}
 
 #[test]
 fn pages_are_well_formed_and_ask_nothing_of_the_network() {

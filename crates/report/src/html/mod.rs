@@ -4,8 +4,9 @@
 //! filtering and a quicker tooltip. Every text from the program passes `svg::text`, so no symbol name can become
 //! markup.
 
+pub(crate) mod marks;
 mod scatter;
-mod svg;
+pub(crate) mod svg;
 mod table;
 mod timeline;
 
@@ -21,33 +22,67 @@ const SCRIPT: &str = include_str!("page.js");
 /// Names of all sites.
 type Labels = HashMap<SiteId, String>;
 
-/// The whole page.
+/// The whole page of a profile.
 pub fn page(observed: &Observed) -> String {
     let labels = labels(observed.sites.iter().map(|s| &s.site));
-    let command = text(&words::command(observed));
+    let main = if observed.sites.is_empty() {
+        "<p>No allocation of this size was seen, so there is nothing to draw.</p>\n".to_string()
+    } else {
+        scatter::figure(observed, &labels) + &timeline::figures(observed, &labels) + &table::section(observed, &labels)
+    };
+    sheet(&Sheet {
+        kicker: "Hearth report",
+        title: &words::command(&observed.command),
+        head: summary(observed),
+        main,
+        about: words::header(observed).into_iter().chain(words::losses(observed)).collect(),
+    })
+}
+
+/// What differs between pages.
+pub(crate) struct Sheet<'a> {
+    /// What kind of page it is, as text.
+    pub kicker: &'a str,
+    /// What it is about, as text.
+    pub title: &'a str,
+    /// Figures under the title, as HTML.
+    pub head: String,
+    /// Sections, as HTML.
+    pub main: String,
+    /// Where the figures come from and what is missing, one sentence each, as text.
+    pub about: Vec<String>,
+}
+
+/// A page around its parts.
+pub(crate) fn sheet(sheet: &Sheet) -> String {
+    let title = text(sheet.title);
     let mut page = String::from("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     // No request may leave the page, whatever a browser extension or a mistake here would ask for.
     page += "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n";
     page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-    page += &format!("<title>{command} – Hearth</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n");
+    page += &format!("<title>{title} – Hearth</title>\n<style>\n{STYLE}{}</style>\n</head>\n<body>\n", marks::themed());
     page += &format!(
-        "<header>\n<p class=\"kicker\">Hearth report</p>\n<h1>{command}</h1>\n{}</header>\n",
-        summary(observed)
+        "<header>\n<p class=\"kicker\">{}</p>\n<h1>{title}</h1>\n{}</header>\n",
+        text(sheet.kicker),
+        sheet.head
     );
-    page += "<main>\n";
-    if observed.sites.is_empty() {
-        page += "<p>No allocation of this size was seen, so there is nothing to draw.</p>\n";
-    } else {
-        page += &scatter::figure(observed, &labels);
-        page += &timeline::figures(observed, &labels);
-        page += &table::section(observed, &labels);
+    page += &format!("<main>\n{}</main>\n<footer>\n<h2>About these figures</h2>\n<ul>\n", sheet.main);
+    for sentence in &sheet.about {
+        page += &format!("<li>{}</li>\n", text(sentence));
     }
-    page +=
-        &format!("</main>\n<footer>\n{}</footer>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n", notes(observed));
-    page
+    page + &format!("</ul>\n</footer>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n")
 }
 
-/// The figures to take away, as tiles.
+/// Figures to take away: what, how much, and a word beside.
+pub(crate) fn tiles(tiles: &[(&str, String, String)]) -> String {
+    let mut out = String::from("<dl class=\"tiles\">\n");
+    for (name, value, beside) in tiles {
+        out += &format!("<div><dt>{name}</dt><dd>{}<small>{}</small></dd></div>\n", text(value), text(beside));
+    }
+    out + "</dl>\n"
+}
+
+/// The figures of a profile to take away.
 fn summary(observed: &Observed) -> String {
     let sampled = observed.sites.iter().any(|s| s.samples > 0);
     let mut tiles = vec![
@@ -60,22 +95,9 @@ fn summary(observed: &Observed) -> String {
         tiles.push(("~cache misses", words::count(observed.total_misses()), "estimated".to_string()));
         tiles.push(("unattributed", words::percent(observed.unattributed), "of the samples".to_string()));
     }
-    let mut out = String::from("<dl class=\"tiles\">\n");
-    for (name, value, beside) in tiles {
-        out += &format!("<div><dt>{name}</dt><dd>{}<small>{}</small></dd></div>\n", text(&value), text(&beside));
-    }
-    out += "</dl>\n";
+    let mut out = self::tiles(&tiles);
     if let Some(sentence) = words::concentration(observed) {
         out += &format!("<p class=\"lead\">{}.</p>\n", text(&sentence));
     }
     out
-}
-
-/// Where the figures come from and what is missing.
-fn notes(observed: &Observed) -> String {
-    let mut out = String::from("<h2>About these figures</h2>\n<ul>\n");
-    for sentence in words::header(observed).iter().chain(&words::losses(observed)) {
-        out += &format!("<li>{}</li>\n", text(sentence));
-    }
-    out + "</ul>\n"
 }
