@@ -19,6 +19,9 @@ pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
     let mut wanted = vec![
         ("/proc/sys/kernel/numa_balancing".to_string(), if kernel { "2" } else { "0" }.to_string()),
         ("/sys/kernel/mm/numa/demotion_enabled".to_string(), kernel.to_string()),
+        // Each CPU keeps some MiB of free pages for itself, which is nothing to the memory of a real machine but much to
+        // that of the lab: as few as the kernel allows.
+        ("/proc/sys/vm/percpu_pagelist_high_fraction".to_string(), "1000000".to_string()),
     ];
     if let Policy::WeightedInterleave(weights) = &job.policy {
         for (node, weight) in weights.iter().enumerate() {
@@ -62,6 +65,12 @@ impl Cgroup {
         };
         let numa = make().map_err(|e| Error(format!("the guest cannot make a memory cgroup: {e}")))?;
         Ok(Cgroup { dir, numa })
+    }
+
+    /// Puts a process into it.
+    pub fn enter(&self, pid: u32) -> Result<(), Error> {
+        std::fs::write(self.dir.join("cgroup.procs"), pid.to_string())
+            .map_err(|e| Error(format!("the guest cannot put the program into its cgroup: {e}")))
     }
 
     /// A process that writes `0` to this file enters the cgroup.

@@ -65,8 +65,8 @@ pub fn now_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Starts it. With [`Roi::Start`] the time model is on from its first instruction (of a guided program: from the moment
-/// that its launcher has started it).
+/// Starts it. With [`Roi::Start`] the time model is on from its first instruction; for a guided program that is left to
+/// [`take_over`].
 pub fn start(job: &Job, cgroup: &Cgroup) -> Result<Program, Error> {
     let guided = matches!(job.policy, Policy::Plan);
     let mut command = match guided {
@@ -97,14 +97,17 @@ pub fn start(job: &Job, cgroup: &Cgroup) -> Result<Program, Error> {
     let policy = memory_policy(job);
     let user = job.user.clone();
     let folder = CString::new(job.folder.as_bytes()).map_err(|e| failed(e.into()))?;
-    let entrance = cgroup.entrance()?;
+    // The launcher of a guided program stays outside: its memory is not the program's.
+    let entrance = if guided { None } else { Some(cgroup.entrance()?) };
     let has_terminal = job.terminal.is_some();
     let switch_on = job.roi == Some(Roi::Start) && !guided;
     let enter = move || {
         // SAFETY: all of these are async-signal-safe system calls on values made before the fork.
         unsafe {
-            if libc::write(entrance.as_raw_fd(), c"0".as_ptr().cast(), 1) != 1 {
-                return Err(io::Error::last_os_error());
+            if let Some(file) = &entrance {
+                if libc::write(file.as_raw_fd(), c"0".as_ptr().cast(), 1) != 1 {
+                    return Err(io::Error::last_os_error());
+                }
             }
             if has_terminal {
                 libc::setsid();
@@ -133,6 +136,30 @@ pub fn start(job: &Job, cgroup: &Cgroup) -> Result<Program, Error> {
     unsafe { command.pre_exec(enter) };
     let child = command.spawn().map_err(failed)?;
     Ok(Program { child, began_ns: clock.load(Relaxed), printed })
+}
+
+/// Takes a program over from its launcher when that has started it: from now on it is in its cgroup and its time counts.
+/// The launcher moves to the slow memory, since the fast one is the program's. Returns the time, in ns.
+pub fn take_over(pid: u32, launcher: u32, job: &Job, cgroup: &Cgroup) -> Result<u64, Error> {
+    // SAFETY: signals to a process that we started.
+    unsafe { libc::kill(pid as i32, libc::SIGSTOP) };
+    cgroup.enter(pid)?;
+    if let Some((fast, _)) = job.limit {
+        let (from, to) = (1u64 << fast, !(1u64 << fast) & ((1 << job.nodes) - 1));
+        // SAFETY: two valid node masks of 64 bits.
+        let left = unsafe { libc::syscall(libc::SYS_migrate_pages, launcher, 65u64, &from, &to) };
+        if left < 0 {
+            let e = io::Error::last_os_error();
+            return Err(Error(format!("the guest cannot move the launcher to the slow memory: {e}")));
+        }
+    }
+    if job.roi == Some(Roi::Start) {
+        mark::on();
+    }
+    let now = now_ns();
+    // SAFETY: as above.
+    unsafe { libc::kill(pid as i32, libc::SIGCONT) };
+    Ok(now)
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {

@@ -23,10 +23,7 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup) -> Result<Report, Error> 
     if matches!(job.policy, Policy::Plan) {
         if let Some(child) = first_child(&mut program.child)? {
             watched = child;
-            if job.roi == Some(Roi::Start) {
-                mark::on();
-            }
-            start = now_ns();
+            start = program::take_over(child, program.child.id(), job, cgroup)?;
         }
     }
     let end = PidFd::open(watched);

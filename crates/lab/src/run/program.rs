@@ -118,7 +118,7 @@ fn limits() -> Vec<(u32, u64, u64)> {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: a valid structure to fill.
         if unsafe { libc::getrlimit(which, &mut limit) } == 0 {
-            limits.push((which as u32, limit.rlim_cur, limit.rlim_max));
+            limits.push((which, limit.rlim_cur, limit.rlim_max));
         }
     }
     limits
