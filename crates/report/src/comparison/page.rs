@@ -13,7 +13,7 @@ pub fn comparison_page(c: &Comparison) -> String {
         head += &header(c).last().map_or(String::new(), |s| format!("<p class=\"lead\">{}.</p>\n", text(s)));
     }
     let main = format!(
-        "<section>\n<h2>Guest time over fast memory</h2>\n<p>Lower is better. Dashed: all memory fast, all memory slow.</p>\n{}</section>\n{}{}<section>\n<h2>The emulated machine</h2>\n<p>The real machine, and what two things of it became in the lab so that few processors feel its pressure.</p>\n<div class=\"wide\"><pre>{}</pre></div>\n</section>\n",
+        "<section>\n<h2>Guest time over fast memory</h2>\n<p>Lower is better. Dashed: all memory fast, all memory slow.</p>\n{}</section>\n{}{}<section>\n<h2>The emulated machine</h2>\n<p>The real machine, and what the lab scaled it to, so that its few processors feel the pressure of the full machine.</p>\n<div class=\"wide\"><pre>{}</pre></div>\n</section>\n",
         lines::svg(c),
         overview(c),
         runs(c),
