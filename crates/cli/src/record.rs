@@ -15,6 +15,8 @@ EXAMPLES
   hearth record -- ./app --size 10            writes app.hearth
   hearth record -o run1.hearth -- mpirun -n 2 ./app
   hearth record --sampler none -- ./app       objects and residency only, no access samples
+  hearth lab run -- hearth record --sampler lab -o app.hearth -- ./app
+                                              misses as the emulated machine counts them
   hearth record --threshold 64KiB -- ./app    only allocations of 64 KiB and more
   hearth report app.hearth                    look at what was recorded";
 
@@ -34,6 +36,9 @@ pub struct Args {
     /// Most page faults a second the page-fault sampler may cause in a process
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     faults_per_second: u64,
+    /// The lab's sampler: every so many cache misses one is sampled; 1 counts them all [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    period: Option<u64>,
     /// Last-level cache to estimate misses for [default: this machine's]
     #[arg(long, value_name = "SIZE")]
     llc: Option<Bytes>,
@@ -48,9 +53,14 @@ enum Sampler {
     Auto,
     /// Protects random pages for a moment and sees who touches them
     PageFault,
+    /// The cache misses of the lab's emulated machine (works inside `hearth lab run` only)
+    Lab,
     /// No samples
     None,
 }
+
+/// Period of the lab's sampler: a program that misses 10 million times a second is sampled 10,000 times.
+const PERIOD: u64 = 1000;
 
 /// Runs the verb. The exit code is the program's.
 pub fn run(args: Args) -> Result<ExitCode> {
@@ -63,14 +73,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.llc == Some(Bytes(0)) {
         bail!("--llc 0: give the size of the last-level cache, for example 32MiB");
     }
+    let sampler = match (args.sampler, args.period) {
+        (Sampler::Lab, period) => record::Sampler::Lab { period: period.unwrap_or(PERIOD) },
+        (_, Some(_)) => bail!("--period is for the lab's sampler: give --sampler lab with it"),
+        (Sampler::None, None) => record::Sampler::None,
+        (Sampler::Auto | Sampler::PageFault, None) => {
+            record::Sampler::PageFault { faults_per_second: args.faults_per_second }
+        }
+    };
     let mut command = args.command.into_iter();
     let options = record::Options {
         program: command.next().unwrap_or_default(),
         args: command.collect(),
         output: args.output,
         threshold: args.threshold,
-        sample: !matches!(args.sampler, Sampler::None),
-        faults_per_second: args.faults_per_second,
+        sampler,
         llc: args.llc,
         platform: platform::discover().map_err(|e| e.to_string()),
     };

@@ -4,7 +4,9 @@
 //! * [`Writer`] – fills a profile while the program runs; whatever was committed survives a `kill -9` of the recorder.
 //! * [`open`] and [`Profile::observed`] – reads one, finished or not, and sums it up per site.
 //! * [`estimate`] – from armed pages to cache misses: the pure function behind a site's misses.
+//! * `counted` – the same from a sampler that sees misses themselves.
 
+mod counted;
 pub mod estimate;
 mod reader;
 pub mod schema;
@@ -12,7 +14,8 @@ mod summary;
 mod writer;
 
 pub use reader::{Profile, open};
-pub use writer::{FrameRow, Machine, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
+pub use schema::{LAB, MISS_INTERVAL_NS};
+pub use writer::{FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
 
 use std::path::PathBuf;
 

@@ -2,8 +2,14 @@
 
 /// SQLite `application_id` of a profile: "Hrth".
 pub const APPLICATION_ID: i32 = 0x4872_7468;
-/// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones.
-pub const VERSION: i64 = 1;
+/// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones. Version 1 had no table
+/// `miss`.
+pub const VERSION: i64 = 2;
+
+/// Length of the intervals of the table `miss`, in ns.
+pub const MISS_INTERVAL_NS: u64 = 10_000_000;
+/// Name of the sampler that fills the table `miss`: the lab's virtual PEBS.
+pub const LAB: &str = "lab";
 
 /// Makes the tables. All times are ns since the start of the run, all sizes bytes, all addresses the program's.
 pub const TABLES: &str = "
@@ -40,6 +46,9 @@ CREATE TABLE visit (
 CREATE TABLE quiet (
     process INTEGER NOT NULL, site INTEGER NOT NULL, object INTEGER, time_ns INTEGER NOT NULL,
     page INTEGER NOT NULL, wait_ns INTEGER NOT NULL);
+CREATE TABLE miss (
+    process INTEGER NOT NULL, site INTEGER, place TEXT NOT NULL, start_ns INTEGER NOT NULL, loads INTEGER NOT NULL,
+    stores INTEGER NOT NULL, ahead INTEGER NOT NULL, latency_ns INTEGER NOT NULL);
 CREATE TABLE estimate (
     site INTEGER PRIMARY KEY, load_misses REAL NOT NULL, store_misses REAL NOT NULL, pattern TEXT NOT NULL,
     stride INTEGER, samples INTEGER NOT NULL);

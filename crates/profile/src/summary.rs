@@ -1,6 +1,8 @@
 //! Sums a profile up per site: reads the rows, lays objects on the run's timeline, estimates misses.
 
+use crate::counted::{Counted, counted};
 use crate::estimate::{Burst, Exposure, PAGE, SiteEstimate, SiteSamples, Visit, estimate};
+use crate::schema;
 use model::observed::{Loss, TimePoint};
 use model::{Bytes, Frame, Module, Nanos, Observed, Pattern, Site, SiteId, SiteUse, SourceLine};
 use rusqlite::types::Type;
@@ -29,11 +31,14 @@ struct Gathered {
     duration: u64,
     interval: u64,
     sites: BTreeMap<i64, (Memory, SiteSamples)>,
-    visits: u64,
+    /// Samples, and those of them that hit no object.
+    samples: u64,
     astray: u64,
+    /// Misses, where the sampler sees them themselves.
+    counted: Option<Counted>,
 }
 
-fn unsigned(row: &Row<'_>, column: usize) -> Result<u64> {
+pub(crate) fn unsigned(row: &Row<'_>, column: usize) -> Result<u64> {
     row.get::<_, i64>(column).map(|v| v as u64)
 }
 
@@ -115,7 +120,13 @@ fn gather(db: &Connection) -> Result<Gathered> {
         memory.live[at.min(intervals)..].fill(live.max(0) as u64);
     }
 
-    let mut gathered = Gathered { duration, interval, sites, visits: 0, astray: 0 };
+    let sampler: String = db.query_row("SELECT sampler FROM run", [], |r| r.get(0))?;
+    if sampler == schema::LAB {
+        let counted = counted(db, interval, intervals)?;
+        let (samples, astray) = (counted.samples, counted.astray);
+        return Ok(Gathered { duration, interval, sites, samples, astray, counted: Some(counted) });
+    }
+    let mut gathered = Gathered { duration, interval, sites, samples: 0, astray: 0, counted: None };
     let mut s = db.prepare(
         "SELECT site, process, addr, time_ns, wait_ns, store, burst_accesses, burst_stores, burst_lines,
          burst_monotonic, burst_limited, burst_stride, burst_ns, object FROM visit",
@@ -141,7 +152,7 @@ fn gather(db: &Connection) -> Result<Gathered> {
             wait_ns: unsigned(r, 4)?,
             visit: Some(Visit { store: r.get(5)?, burst }),
         };
-        gathered.visits += 1;
+        gathered.samples += 1;
         if r.get::<_, Option<i64>>(13)?.is_none() {
             gathered.astray += 1;
         }
@@ -167,7 +178,7 @@ fn gather(db: &Connection) -> Result<Gathered> {
 }
 
 /// Adds `weight` x time to every interval that `from..to` overlaps.
-fn spread(intervals: &mut [f64], weight: f64, from: u64, to: u64, interval: u64) {
+pub(crate) fn spread(intervals: &mut [f64], weight: f64, from: u64, to: u64, interval: u64) {
     let last = intervals.len() - 1;
     let (first, end) = ((from / interval) as usize, (to / interval) as usize);
     for (i, slot) in intervals.iter_mut().enumerate().take(end.min(last) + 1).skip(first.min(last)) {
@@ -178,6 +189,9 @@ fn spread(intervals: &mut [f64], weight: f64, from: u64, to: u64, interval: u64)
 }
 
 fn estimates(db: &Connection, gathered: &Gathered) -> Result<Vec<SiteEstimate>> {
+    if let Some(counted) = &gathered.counted {
+        return Ok(gathered.sites.keys().map(|s| counted.sites.get(s).cloned().unwrap_or_default()).collect());
+    }
     let llc: u64 = db.query_row("SELECT llc FROM machine", [], |r| unsigned(r, 0))?;
     let samples: Vec<SiteSamples> = gathered.sites.values().map(|(_, s)| s.clone()).collect();
     Ok(estimate(&samples, gathered.interval as f64 / 1e9, llc))
@@ -186,7 +200,7 @@ fn estimates(db: &Connection, gathered: &Gathered) -> Result<Vec<SiteEstimate>> 
 /// Fills the tables `estimate` and `heat`.
 pub(crate) fn store_estimates(db: &Connection) -> Result<()> {
     let gathered = gather(db)?;
-    if gathered.visits == 0 {
+    if gathered.samples == 0 {
         return Ok(());
     }
     let estimates = estimates(db, &gathered)?;
@@ -355,7 +369,10 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
     let losses = s
         .query_map([], |r| Ok(Loss { kind: r.get(0)?, count: unsigned(r, 1)?, note: r.get(2)? }))?
         .collect::<Result<_>>()?;
-    let sampler_error = sampler_error(&sites, gathered.visits);
+    let sampler_error = match &gathered.counted {
+        Some(counted) => counted.error(sites.first().map_or(0, |s| s.samples)),
+        None => sampler_error(&sites, gathered.samples),
+    };
     db.query_row("SELECT command, started, outcome, threshold, sampler FROM run", [], |r| {
         let command: String = r.get(0)?;
         Ok(Observed {
@@ -369,7 +386,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             processes: db.query_row("SELECT count(DISTINCT pid) FROM process", [], |r| unsigned(r, 0))?,
             platform: platform.clone(),
             sites: sites.clone(),
-            unattributed: if gathered.visits == 0 { 0.0 } else { gathered.astray as f64 / gathered.visits as f64 },
+            unattributed: if gathered.samples == 0 { 0.0 } else { gathered.astray as f64 / gathered.samples as f64 },
             timeline: timeline.clone(),
             losses: Vec::clone(&losses),
         })

@@ -29,6 +29,8 @@ pub struct Run {
     pub threshold: u64,
     /// What makes the access samples.
     pub sampler: String,
+    /// Every so many misses one is sampled, where the sampler samples misses.
+    pub period: Option<u64>,
     /// CLOCK_MONOTONIC at time 0.
     pub epoch_ns: u64,
 }
@@ -154,6 +156,27 @@ pub struct QuietRow {
     pub wait_ns: u64,
 }
 
+/// Misses that were sampled on one place in one interval of [`schema::MISS_INTERVAL_NS`].
+#[derive(Clone, Copy, Debug)]
+pub struct MissRow {
+    /// Process row; `None` for processes without one.
+    pub process: Option<i64>,
+    /// Site row; `None` where they fell on no object.
+    pub site: Option<i64>,
+    /// `object`, `stack` or `other`.
+    pub place: &'static str,
+    /// Start of the interval.
+    pub start_ns: u64,
+    /// By loads.
+    pub loads: u64,
+    /// By stores.
+    pub stores: u64,
+    /// Of both, those whose line the prefetcher had asked for.
+    pub ahead: u64,
+    /// Sum over loads of the time from issue to data.
+    pub latency_ns: u64,
+}
+
 /// A profile being written.
 pub struct Writer {
     db: Connection,
@@ -207,6 +230,9 @@ impl Writer {
                 schema::TABLES
             ))?;
             db.execute("INSERT INTO meta VALUES ('hearth', ?)", [env!("CARGO_PKG_VERSION")])?;
+            if let Some(period) = run.period {
+                db.execute("INSERT INTO meta VALUES ('period', ?)", [period.to_string()])?;
+            }
             db.execute(
                 "INSERT INTO run VALUES (?, ?, ?, 0, 'unfinished', ?, ?, ?)",
                 params![
@@ -378,6 +404,23 @@ impl Writer {
         )
     }
 
+    /// Adds sampled misses; those of one place and interval may come in several rows.
+    pub fn miss(&mut self, m: &MissRow) -> Result<(), Error> {
+        self.put(
+            "INSERT INTO miss VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                m.process.unwrap_or(0),
+                m.site,
+                m.place,
+                m.start_ns as i64,
+                m.loads as i64,
+                m.stores as i64,
+                m.ahead as i64,
+                m.latency_ns as i64
+            ],
+        )
+    }
+
     /// Says what was lost so far, replacing what was said before. `process` is `None` for the run as a whole.
     pub fn loss(&mut self, process: Option<i64>, kind: &str, count: u64, note: &str) -> Result<(), Error> {
         self.put(
@@ -418,7 +461,7 @@ impl Writer {
         }
     }
 
-    /// The run is over: estimates the misses, writes how it ended, and leaves one complete file.
+    /// The run is over: estimates the misses (or sums them up), writes how it ended, and leaves one complete file.
     pub fn finish(mut self, duration: Nanos, outcome: &str) -> Result<(), Error> {
         self.db.busy_timeout(PATIENCE).map_err(|e| self.fail(e))?;
         self.commit(duration)?;

@@ -3,7 +3,7 @@
 use hearth_profile as profile;
 use model::{Bytes, Module, Nanos, Origin, Pattern, SiteId, SourceLine};
 use profile::estimate::Burst;
-use profile::{FrameRow, Machine, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
+use profile::{FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
 use std::path::{Path, PathBuf};
 
 fn create(path: &Path) -> Result<Writer, profile::Error> {
@@ -13,11 +13,16 @@ fn create(path: &Path) -> Result<Writer, profile::Error> {
         started: 1_700_000_000,
         threshold: 4096,
         sampler: "page-fault".into(),
+        period: None,
         epoch_ns: 5,
     };
+    create_run(path, &run)
+}
+
+fn create_run(path: &Path, run: &Run) -> Result<Writer, profile::Error> {
     let machine =
         Machine { platform: None, cpu: "a CPU".into(), kernel: "6.1".into(), llc: 1 << 20, llc_origin: Origin::User };
-    Writer::create(path, &run, &machine)
+    Writer::create(path, run, &machine)
 }
 
 /// Two seconds of a program with a stream, an object freed and allocated again, and one that nobody touches.
@@ -123,6 +128,76 @@ fn what_is_written_is_observed() {
 }
 
 #[test]
+fn what_the_lab_counts_is_taken_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lab.hearth");
+    let run = Run {
+        command: vec!["./app".into()],
+        cwd: "/".into(),
+        started: 0,
+        threshold: 4096,
+        sampler: profile::LAB.into(),
+        period: Some(100),
+        epoch_ns: 0,
+    };
+    let mut w = create_run(&path, &run).unwrap();
+    let process = w.process(&ProcessRow { pid: 9, ppid: 1, exe: "/bin/app".into(), start_ns: 0 }).unwrap();
+    let rows = [1, 2, 3].map(|n| w.site(SiteId(n)).unwrap());
+    for (id, site) in (1..).zip(rows) {
+        let (addr, size) = ((site as u64) << 30, 1 << 20);
+        let o = ObjectRow { process, site, tid: 9, addr, size, alloc_ns: 0, free_ns: None, tier: 0, realloc: false };
+        w.object(id, &o).unwrap();
+    }
+    let mut miss = |site: Option<usize>, start_ns, loads, stores, ahead| {
+        let (site, place) = (site.map(|i| rows[i]), if site.is_some() { "object" } else { "stack" });
+        let process = site.map(|_| process);
+        w.miss(&MissRow { process, site, place, start_ns, loads, stores, ahead, latency_ns: 300 * loads }).unwrap();
+    };
+    miss(Some(0), 0, 10, 2, 0);
+    miss(Some(0), 0, 1, 0, 0); // the same interval in a second part
+    miss(Some(0), 500_000_000, 20, 7, 2);
+    miss(Some(1), 10_000_000, 9, 0, 8);
+    miss(Some(2), 10_000_000, 0, 2, 1);
+    miss(Some(2), 5_000_000_000, 0, 2, 1); // after the end
+    miss(None, 0, 7, 0, 0);
+    let unfinished = {
+        w.commit(Nanos(1_000_000_000)).unwrap();
+        profile::open(&path).unwrap().observed().unwrap()
+    };
+    w.finish(Nanos(1_000_000_000), "exit 0").unwrap();
+    let o = profile::open(&path).unwrap().observed().unwrap();
+    assert_eq!((&o.sites, &o.timeline), (&unfinished.sites, &unfinished.timeline));
+    let seen: Vec<_> = o.sites.iter().map(|s| (s.site.id.0, s.load_misses, s.store_misses, s.samples)).collect();
+    assert_eq!(seen, [(1, 3100.0, 900.0, 40), (2, 900.0, 0.0, 9), (3, 0.0, 400.0, 4)]);
+    assert_eq!(
+        o.sites.iter().map(|s| s.pattern).collect::<Vec<_>>(),
+        [Pattern::Random, Pattern::Stream { stride: 64 }, Pattern::Mixed]
+    );
+    assert!((o.unattributed - 7.0 / 60.0).abs() < 1e-9, "{}", o.unattributed);
+    assert!(
+        o.sampler_error.starts_with("period 100:") && o.sampler_error.contains(" 40 of them"),
+        "{}",
+        o.sampler_error
+    );
+    let at = |i: usize, id| o.timeline[i].misses.iter().find(|m| m.0 == SiteId(id)).map_or(0.0, |m| m.1.round());
+    assert_eq!((o.timeline.len(), at(0, 1), at(50, 1), at(99, 3)), (100, 1300.0, 2700.0, 200.0));
+}
+
+#[test]
+fn profiles_of_version_1_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = whole(folder.path());
+    let now = profile::open(&path).unwrap().observed().unwrap();
+    // What version 1 did not have is taken away.
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch("DROP TABLE miss; PRAGMA user_version = 1").unwrap();
+    drop(db);
+    let then = profile::open(&path).unwrap().observed().unwrap();
+    assert!(then.total_misses() > 0.0);
+    assert_eq!(then, now);
+}
+
+#[test]
 fn an_unfinished_profile_says_the_same_from_its_samples() {
     let folder = tempfile::tempdir().unwrap();
     let finished = profile::open(whole(folder.path())).unwrap().observed().unwrap();
@@ -179,8 +254,8 @@ fn what_is_no_profile_is_named() {
     foreign[68..72].fill(0);
     assert!(say(&foreign).contains("an SQLite database of another program"));
     let mut newer = good.clone();
-    newer[63] = 2;
-    assert!(say(&newer).contains("profile version 2, this one reads up to 1"), "{}", say(&newer));
+    newer[63] = 3;
+    assert!(say(&newer).contains("profile version 3, this one reads up to 2"), "{}", say(&newer));
     let mut corrupt = good.clone();
     let middle = good.len() / 3;
     corrupt[middle..middle * 2].fill(0xa5);

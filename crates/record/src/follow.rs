@@ -4,6 +4,7 @@
 //! everything older must have been read, and then applied by time.
 
 use crate::Error;
+use crate::misses::{Counts, Misses, Place};
 use crate::residency::SitePages;
 use crate::rings::{Taken, What};
 use model::{Module, SiteId};
@@ -107,6 +108,11 @@ pub trait Sink {
     fn quiet(&mut self, process: usize, object: Option<&Object>, quiet: &Quiet) -> Result<(), Error> {
         Ok(())
     }
+    /// Misses were counted in the interval that begins at `start_ns`, which may come in several parts. `process` is
+    /// `None` for processes that did not report.
+    fn misses(&mut self, process: Option<usize>, place: Place, start_ns: u64, counts: &Counts) -> Result<(), Error> {
+        Ok(())
+    }
     /// Pages were looked up.
     fn residency(&mut self, process: usize, time_ns: u64, sites: &HashMap<SiteId, SitePages>) -> Result<(), Error> {
         Ok(())
@@ -153,7 +159,7 @@ pub struct Tally {
     pub sites: HashMap<SiteId, SiteTally>,
     /// Allocations.
     pub objects: u64,
-    /// Visits.
+    /// Visits, or misses sampled.
     pub visits: u64,
 }
 
@@ -164,6 +170,7 @@ pub struct Follower {
     modules: HashMap<u16, Module>,
     told: HashSet<SiteId>,
     live: BTreeMap<u64, Object>,
+    misses: Option<Misses>,
     last_ns: u64,
 }
 
@@ -176,8 +183,19 @@ impl Follower {
             modules: HashMap::new(),
             told: HashSet::new(),
             live: BTreeMap::new(),
+            misses: None,
             last_ns: 0,
         }
+    }
+
+    /// Counts misses too, which [`Follower::misses`] takes in.
+    pub fn count_misses(&mut self, misses: Misses) {
+        self.misses = Some(misses);
+    }
+
+    /// Where newly sampled misses go.
+    pub fn misses(&mut self) -> Option<&mut Misses> {
+        self.misses.as_mut()
     }
 
     /// Where newly drained events go.
@@ -195,7 +213,7 @@ impl Follower {
         self.last_ns
     }
 
-    /// Applies held events up to `horizon` (ns since the start of the run).
+    /// Applies held events and misses up to `horizon` (ns since the start of the run), in the order of their times.
     pub fn apply(&mut self, horizon: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
         // Stable: events of one time keep the order of their ring. Definitions come first whatever their time, since
         // another thread may use what this one defined.
@@ -203,8 +221,17 @@ impl Follower {
             .sort_by_key(|t| (!matches!(t.what, What::Module { .. }), !matches!(t.what, What::Site { .. }), t.time));
         let defined = self.held.partition_point(|t| matches!(t.what, What::Module { .. } | What::Site { .. }));
         let due = defined + self.held[defined..].partition_point(|t| t.time <= horizon);
+        let counted = self.misses.as_ref().map_or(0, Misses::counted);
         for taken in self.held.drain(..due).collect::<Vec<_>>() {
+            if let (Some(misses), What::Alloc { .. } | What::Free { .. }) = (&mut self.misses, &taken.what) {
+                misses.count_before(taken.time);
+            }
             self.one(taken, tally, sink)?;
+        }
+        if let Some(misses) = &mut self.misses {
+            misses.count_before(horizon);
+            tally.visits += misses.counted() - counted;
+            tell(misses, Some(self.process), horizon == u64::MAX, sink)?;
         }
         Ok(())
     }
@@ -249,6 +276,9 @@ impl Follower {
                 }
                 s.alive += size;
                 s.peak = s.peak.max(s.alive);
+                if let Some(misses) = &mut self.misses {
+                    misses.born(addr, size, site);
+                }
                 sink.born(self.process, &object)?;
                 self.live.insert(addr, object);
             }
@@ -274,6 +304,9 @@ impl Follower {
 
     fn bury(&mut self, addr: u64, time: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
         let Some(object) = self.live.remove(&addr) else { return Ok(()) };
+        if let Some(misses) = &mut self.misses {
+            misses.died(addr, time);
+        }
         if let Some(s) = tally.sites.get_mut(&object.site) {
             s.alive = s.alive.saturating_sub(object.size);
         }
@@ -295,6 +328,14 @@ impl Follower {
         let module = if index == NO_MODULE { None } else { self.modules.get(&index).cloned() };
         RawFrame { module, offset }
     }
+}
+
+/// Tells what was counted; `all`: in the current interval too.
+pub fn tell(misses: &mut Misses, process: Option<usize>, all: bool, sink: &mut dyn Sink) -> Result<(), Error> {
+    for (place, start_ns, counts) in misses.take(all) {
+        sink.misses(process, place, start_ns, &counts)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -353,6 +394,37 @@ mod tests {
         let batch = [alloc(10, 0x1000, 8192), alloc(11, 0x9000, 4096), alloc(20, 0x2000, 4096)];
         let (log, _) = run(&[(100, &batch), (100, &[free(15, 0x2000), free(16, 0x5000)])]);
         assert_eq!(log, ["+1000@10", "+9000@11", "-1000@20", "+2000@20"]);
+    }
+
+    #[test]
+    fn misses_are_merged_with_events_by_time() {
+        #[derive(Default)]
+        struct Seen(Vec<(Place, u64)>);
+        impl Sink for Seen {
+            fn misses(&mut self, process: Option<usize>, place: Place, _: u64, c: &Counts) -> Result<(), Error> {
+                assert_eq!(process, Some(3));
+                self.0.push((place, c.loads));
+                Ok(())
+            }
+        }
+        let (mut f, mut seen, mut tally) = (Follower::new(3), Seen::default(), Tally::default());
+        f.count_misses(Misses::new(0x1000..0x9000, 0..0));
+        const MS: u64 = 1_000_000;
+        for (time, addr) in [(MS, 0x1008), (2 * MS, 0x1010), (5 * MS, 0x1008), (7 * MS, 0x1008), (9 * MS, 0x1008)] {
+            let miss = crate::misses::Miss { time_ns: time, addr, latency_ns: 9, store: false, ahead: false };
+            f.misses().unwrap().hold(miss);
+        }
+        // The events come late and in the wrong order; what is beyond the horizon waits for them.
+        f.inbox().extend([free(4 * MS, 0x1000), alloc(MS / 2, 0x1000, 4096)]);
+        f.apply(6 * MS, &mut tally, &mut seen).unwrap();
+        f.inbox().push(alloc(6 * MS + 1, 0x1000, 4096));
+        f.apply(8 * MS, &mut tally, &mut seen).unwrap();
+        assert_eq!((seen.0.len(), tally.visits), (0, 4), "the interval is not over");
+        f.inbox().push(free(8 * MS, 0x1000));
+        f.apply(u64::MAX, &mut tally, &mut seen).unwrap();
+        seen.0.sort_by_key(|s| s.1);
+        assert_eq!(seen.0, [(Place::Other, 2), (Place::Site(SiteId(7)), 3)]);
+        assert_eq!(tally.visits, 5);
     }
 
     #[test]

@@ -8,13 +8,16 @@
 //! goes on after that (a daemon it left behind) is told as a loss.
 
 use crate::Error;
-use crate::follow::{Follower, Sink, Started, Tally};
+use crate::follow::{Follower, Sink, Started, Tally, tell};
+use crate::lab::Lab;
+use crate::misses::{Miss, Misses};
 use crate::residency::{self, Refused};
 use crate::rings::{NotYet, ProcessFile};
 use crate::session::Session;
 use model::observed::Loss;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -222,6 +225,12 @@ struct Watch<'a> {
     processes: Vec<Watched>,
     tally: Tally,
     losses: HashMap<(Option<usize>, String), (u64, String)>,
+    lab: Option<&'a mut Lab>,
+    /// The process that has this id now.
+    by_pid: HashMap<u32, usize>,
+    /// Misses of processes that did not report, or that have ended.
+    strangers: Misses,
+    next_look: Instant,
     next_reading: Option<Instant>,
     next_tick: Instant,
 }
@@ -230,6 +239,11 @@ impl Launch {
     /// Starts the program, follows it to its end, tells `sink` everything. An error means that the program was not
     /// started; once it runs, it runs to its end and whatever goes wrong with observing is a loss.
     pub fn run(&self, sink: &mut dyn Sink) -> Result<Outcome, Error> {
+        self.run_with(sink, None)
+    }
+
+    /// The same with the lab's samples, if it is given.
+    pub fn run_with(&self, sink: &mut dyn Sink, lab: Option<&mut Lab>) -> Result<Outcome, Error> {
         let config = Config {
             magic: wire::session::CONFIG_MAGIC,
             version: wire::WIRE_VERSION.into(),
@@ -250,10 +264,17 @@ impl Launch {
             processes: Vec::new(),
             tally: Tally::default(),
             losses: HashMap::new(),
+            lab,
+            by_pid: HashMap::new(),
+            strangers: Misses::new(0..0, 0..0),
+            next_look: Instant::now(),
             next_reading: None,
             next_tick: Instant::now() + TICK,
         };
         let signals = Signals::set();
+        if let Some(lab) = &mut watch.lab {
+            lab.begin();
+        }
         let mut child = self.start(&session, &signals)?;
         CHILD.store(child.id() as i32, Relaxed);
         let status = watch.follow(&mut child);
@@ -307,10 +328,13 @@ impl Watch<'_> {
         // SAFETY: a descriptor just made and owned by nobody else.
         let ended = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) });
         let mut period = PERIOD;
+        let longest = self.lab.as_ref().map_or(IDLE_PERIOD, |lab| lab.interval());
         let mut status: Option<(ExitStatus, Instant)> = None;
         loop {
             let watch_child = status.is_none().then_some(()).and(ended.as_ref());
-            self.wait(watch_child, period);
+            if self.wait(watch_child, period.min(longest)) {
+                self.next_look = Instant::now();
+            }
             if status.is_none() {
                 let ended = child.try_wait().map_err(|e| Error(format!("cannot wait for the program: {e}")))?;
                 status = ended.map(|s| (s, Instant::now()));
@@ -337,8 +361,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Sleeps until the doorbell rings, the program ends, or the time is over.
-    fn wait(&self, child: Option<&OwnedFd>, period: Duration) {
+    /// Sleeps until the doorbell rings, the program ends, or the time is over. Returns whether the doorbell rang.
+    fn wait(&self, child: Option<&OwnedFd>, period: Duration) -> bool {
         let mut fds = [
             libc::pollfd { fd: self.session.doorbell().as_raw_fd(), events: libc::POLLIN, revents: 0 },
             // poll ignores negative descriptors.
@@ -350,6 +374,7 @@ impl Watch<'_> {
         if fds[0].revents != 0 {
             self.session.answer_bell();
         }
+        fds[0].revents != 0
     }
 
     fn now(&self) -> u64 {
@@ -358,8 +383,13 @@ impl Watch<'_> {
 
     /// Once around: new processes, all rings, readings that are due. Returns how full the fullest ring was.
     fn cycle(&mut self) -> f64 {
-        self.look_for_processes();
+        if self.lab.is_none() || Instant::now() >= self.next_look {
+            self.look_for_processes();
+            self.next_look = Instant::now() + PERIOD;
+        }
         let start = self.now();
+        // Before the events: what a sample fell on was told before it.
+        self.take_samples();
         let mut fullest: f64 = 0.0;
         for i in 0..self.processes.len() {
             if self.processes[i].over {
@@ -370,6 +400,12 @@ impl Watch<'_> {
             let gone = file.gone();
             let state = file.header().state.load(Acquire);
             let last = gone || state == state::ENDED || state == state::PASSED;
+            if last || state == state::EXITING {
+                self.take_samples();
+                if self.processes[i].over {
+                    continue; // another image had taken its place
+                }
+            }
             let fill = self.processes[i].drain(last);
             fullest = fullest.max(fill);
             let horizon = if last || state == state::EXITING { u64::MAX } else { start.saturating_sub(REORDER_NS) };
@@ -386,6 +422,7 @@ impl Watch<'_> {
                 self.finish(i, if gone { Ended::Gone } else { Ended::Said });
             }
         }
+        self.count_strangers(start.saturating_sub(REORDER_NS));
         self.readings();
         if Instant::now() >= self.next_tick {
             self.next_tick = Instant::now() + TICK;
@@ -396,6 +433,40 @@ impl Watch<'_> {
             }
         }
         fullest
+    }
+
+    /// Takes the lab's samples and hands each to its process.
+    fn take_samples(&mut self) {
+        let Some(lab) = self.lab.as_deref_mut() else { return };
+        let (processes, by_pid) = (&mut self.processes, &self.by_pid);
+        let mut unknown: Vec<(u32, Miss)> = Vec::new();
+        let mut current: (u32, Option<usize>) = (0, None);
+        lab.take(now_ns, self.epoch_ns, |pid, miss| {
+            if pid != current.0 {
+                current = (pid, by_pid.get(&pid).copied().filter(|&i| !processes[i].over));
+            }
+            match current.1.and_then(|i| processes[i].follower.misses()) {
+                Some(misses) => misses.hold(miss),
+                None => unknown.push((pid, miss)),
+            }
+        });
+        // A process rings before it has its first object: it may have come since the last look.
+        if !unknown.is_empty() && self.wait(None, Duration::ZERO) {
+            self.look_for_processes();
+        }
+        for (pid, miss) in unknown {
+            let process = self.by_pid.get(&pid).map(|&i| &mut self.processes[i]).filter(|p| !p.over);
+            process.and_then(|p| p.follower.misses()).unwrap_or(&mut self.strangers).hold(miss);
+        }
+    }
+
+    fn count_strangers(&mut self, horizon: u64) {
+        let before = self.strangers.counted();
+        self.strangers.count_before(horizon);
+        self.tally.visits += self.strangers.counted() - before;
+        if let Err(e) = tell(&mut self.strangers, None, horizon == u64::MAX, self.sink) {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
     }
 
     fn look_for_processes(&mut self) {
@@ -448,7 +519,11 @@ impl Watch<'_> {
         };
         let seen = Instant::now();
         self.next_reading.get_or_insert(seen + FIRST_READING);
-        let follower = Follower::new(index);
+        let mut follower = Follower::new(index);
+        if self.lab.is_some() {
+            follower.count_misses(Misses::new(managed(file.header()), stack(started.pid)));
+        }
+        self.by_pid.insert(started.pid, index);
         self.processes.push(Watched { file, follower, seen, read_at_exit: false, over: false, summary });
     }
 
@@ -503,6 +578,9 @@ impl Watch<'_> {
     }
 
     fn report_drops(&mut self) {
+        for (kind, count, note) in self.lab.as_ref().map(|lab| lab.losses()).unwrap_or_default() {
+            self.set_loss(None, kind, count, &note);
+        }
         for i in 0..self.processes.len() {
             let file = &self.processes[i].file;
             let (dropped, corrupt) = (file.dropped(), file.corrupt);
@@ -596,6 +674,12 @@ impl Watch<'_> {
             self.drain_to_the_end(i);
             self.finish(i, Ended::LeftBehind);
         }
+        self.take_samples();
+        self.count_strangers(u64::MAX);
+        self.report_drops();
+        if let Some(lab) = &mut self.lab {
+            lab.end();
+        }
         let (code, how) = match (status.code(), status.signal()) {
             (Some(code), _) => (code as u8, format!("exit {code}")),
             (None, signal) => (128 + signal.unwrap_or(0) as u8, format!("signal {}", signal.unwrap_or(0))),
@@ -620,6 +704,22 @@ impl Watch<'_> {
         }
         Outcome { code, how, duration_ns, processes, tally: self.tally, losses }
     }
+}
+
+/// The addresses that all objects of a process lie in.
+fn managed(header: &wire::process::Header) -> Range<u64> {
+    let start = header.range_start.load(Relaxed);
+    let bytes = header.tier_span.load(Relaxed).saturating_mul(header.tiers.load(Relaxed).into());
+    start..start.saturating_add(bytes)
+}
+
+/// The addresses kept free for the main thread's stack: at least 128 MiB below its beginning (the kernel's mmap_base in
+/// arch/x86/mm/mmap.c). Empty if the process is gone.
+fn stack(pid: u32) -> Range<u64> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let line = maps.lines().find(|l| l.ends_with("[stack]")).unwrap_or_default();
+    let end = line.split([' ', '-']).nth(1).and_then(|end| u64::from_str_radix(end, 16).ok()).unwrap_or(0);
+    end.saturating_sub(128 << 20)..end
 }
 
 impl Watched {

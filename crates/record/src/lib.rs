@@ -4,14 +4,17 @@
 //! 2. [`session`] is the private directory that recorder and runtime share.
 //! 3. [`launch`] starts the program in it and follows it to its end: [`rings`] reads the events of each process,
 //!    [`follow`] keeps the objects alive, [`residency`] asks the kernel where their pages are.
+//!    In the lab's guest [`lab`] reads its virtual PEBS, and [`misses`] says whose each miss is.
 //! 4. Whoever wants to know is a [`follow::Sink`]; [`recording`] is the one that writes a profile.
 //! 5. [`guide`] makes a plan ready for a guided run; [`rebuilt`] finds its frames again in a module that was rebuilt.
 //! 6. [`symbols`] gives frames their source form after the run.
 
 pub mod follow;
 pub mod guide;
+pub mod lab;
 pub mod landing;
 pub mod launch;
+pub mod misses;
 pub mod program;
 pub mod rebuilt;
 pub mod recording;
@@ -21,7 +24,7 @@ pub mod session;
 pub mod symbols;
 
 pub use launch::{Launch, Outcome};
-pub use recording::{Options, Progress, Recorded, record};
+pub use recording::{Options, Progress, Recorded, Sampler, record};
 
 /// What went wrong, as one sentence for the user.
 #[derive(Debug, thiserror::Error)]

@@ -1,12 +1,14 @@
 //! `hearth record` as a function: checks everything, runs the program, writes the profile, symbolises it.
 
 use crate::follow::{Object, Quiet, RawFrame, Sink, Started, Visit};
+use crate::lab::Lab;
 use crate::launch::{Launch, Outcome, find_runtime, now_ns};
+use crate::misses::{Counts, Place};
 use crate::residency::SitePages;
 use crate::{Error, program, symbols};
 use model::observed::Loss;
 use model::{Bytes, Nanos, Origin, Platform, SiteId};
-use profile::{FrameRow, Machine, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
+use profile::{FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,14 +29,29 @@ pub struct Options {
     pub output: Option<PathBuf>,
     /// Smallest allocation to record.
     pub threshold: Bytes,
-    /// Run the page-fault sampler.
-    pub sample: bool,
-    /// Its most page visits a second and process.
-    pub faults_per_second: u64,
+    /// What makes the access samples.
+    pub sampler: Sampler,
     /// Last-level cache to estimate misses for; none: this machine's.
     pub llc: Option<Bytes>,
     /// The machine, if it could be found out, or why not.
     pub platform: Result<Platform, String>,
+}
+
+/// A source of access samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampler {
+    /// None.
+    None,
+    /// The runtime's page-fault sampler.
+    PageFault {
+        /// Most page visits a second and process.
+        faults_per_second: u64,
+    },
+    /// The virtual PEBS of the lab.
+    Lab {
+        /// Every so many misses one is sampled; 1: all.
+        period: u64,
+    },
 }
 
 /// What is going on, told twice a second.
@@ -77,6 +94,11 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
             name.into()
         }
     };
+    let (flags, faults_per_second, mut lab) = match options.sampler {
+        Sampler::None => (0, 0, None),
+        Sampler::PageFault { faults_per_second } => (flags::SAMPLER, faults_per_second, None),
+        Sampler::Lab { period } => (flags::LAB, 0, Some(Lab::find(period)?)),
+    };
     let epoch_ns = now_ns();
     let mut command = vec![options.program.to_string_lossy().into_owned()];
     command.extend(options.args.iter().map(|a| a.to_string_lossy().into_owned()));
@@ -85,7 +107,16 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         cwd: std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default(),
         started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         threshold: options.threshold.0,
-        sampler: if options.sample { "page-fault" } else { "none" }.into(),
+        sampler: match options.sampler {
+            Sampler::None => "none",
+            Sampler::PageFault { .. } => "page-fault",
+            Sampler::Lab { .. } => profile::LAB,
+        }
+        .into(),
+        period: match options.sampler {
+            Sampler::Lab { period } => Some(period),
+            _ => None,
+        },
         epoch_ns,
     };
     let (machine, unknown) = machine(options);
@@ -99,15 +130,15 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         name: options.program.clone(),
         args: options.args.clone(),
         runtime,
-        flags: flags::EVENTS | if options.sample { flags::SAMPLER } else { 0 },
+        flags: flags::EVENTS | flags,
         threshold: options.threshold.0,
-        faults_per_second: options.faults_per_second,
+        faults_per_second,
         // A step costs two signals, a visit one: twice as many steps as visits keep both at a few percent of a processor.
-        steps_per_second: 2 * options.faults_per_second,
+        steps_per_second: 2 * faults_per_second,
         epoch_ns,
         plan: None,
     };
-    let mut outcome = match launch.run(&mut sink) {
+    let mut outcome = match launch.run_with(&mut sink, lab.as_mut()) {
         Ok(outcome) => outcome,
         Err(e) => {
             sink.writer.discard();
@@ -183,6 +214,8 @@ fn machine(options: &Options) -> (Machine, Vec<(&'static str, String)>) {
     let (llc, llc_origin) = match (options.llc, platform.as_ref().and_then(|p| p.llc)) {
         (Some(llc), _) => (llc, Origin::User),
         (None, Some(figure)) => (figure.value, figure.origin),
+        // Misses that the lab counts are those of its own cache.
+        (None, None) if matches!(options.sampler, Sampler::Lab { .. }) => (USUAL_LLC, Origin::Predicted),
         (None, None) => {
             unknown.push((
                 "llc-unknown",
@@ -297,6 +330,26 @@ impl Sink for ToProfile<'_> {
             wait_ns: q.wait_ns,
         };
         Ok(self.writer.quiet(&row)?)
+    }
+
+    fn misses(&mut self, process: Option<usize>, place: Place, start_ns: u64, counts: &Counts) -> Result<(), Error> {
+        let (place, site) = match place {
+            Place::Site(site) => ("object", Some(self.writer.site(site)?)),
+            Place::Stack => ("stack", None),
+            Place::Other => ("other", None),
+        };
+        let row = MissRow {
+            process: process.map(|p| self.row(p)),
+            site,
+            place,
+            start_ns,
+            loads: counts.loads,
+            stores: counts.stores,
+            ahead: counts.ahead,
+            latency_ns: counts.latency_ns,
+        };
+        self.samples += counts.loads + counts.stores;
+        Ok(self.writer.miss(&row)?)
     }
 
     fn residency(&mut self, process: usize, time_ns: u64, sites: &HashMap<SiteId, SitePages>) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Whole runs with a program that speaks the wire itself, so that the recorder is tested without the runtime: this
 //! test binary starts itself again as that program (and, to be killed, as the recorder).
 
-use hearth_record::{self as record, Options, Progress, Recorded};
+use hearth_record::{self as record, Options, Progress, Recorded, Sampler};
 use model::{Bytes, Pattern};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -180,8 +180,7 @@ fn run_here(folder: &Path) -> Result<Recorded, record::Error> {
         args: ["--exact", "a_role_of_another_test", "--nocapture", "-q"].map(Into::into).to_vec(),
         output: Some(folder.join("p.hearth")),
         threshold: Bytes(4096),
-        sample: true,
-        faults_per_second: 500,
+        sampler: Sampler::PageFault { faults_per_second: 500 },
         llc: Some(Bytes(1 << 20)),
         platform: Err("not asked".into()),
     };

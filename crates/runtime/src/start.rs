@@ -50,6 +50,9 @@ extern "C" fn start() {
         return;
     }
     fork::prepare();
+    if config.flags & flags::LAB != 0 {
+        process::introduce();
+    }
     if config.flags & (flags::EVENTS | flags::PLAN) != 0 {
         if config.flags & flags::SAMPLER != 0 {
             sampler::prepare(&config);

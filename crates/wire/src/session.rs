@@ -34,6 +34,8 @@ pub mod flags {
     pub const SAMPLER: u64 = 2;
     /// Follow the plan image.
     pub const PLAN: u64 = 4;
+    /// Say who each process is, by a mark ([`crate::lab`]): only in the lab's guest is there anybody to see it.
+    pub const LAB: u64 = 8;
 }
 
 /// How the runtime is to behave in this session. Fixed layout; native byte order (one machine).

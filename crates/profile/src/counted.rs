@@ -1,0 +1,81 @@
+//! Misses that a sampler saw one by one (the lab's virtual PEBS): nothing to estimate, only to sum up. A sample stands for
+//! as many misses as the period says.
+
+use crate::estimate::SiteEstimate;
+use crate::schema::MISS_INTERVAL_NS;
+use crate::summary::{spread, unsigned};
+use model::Pattern;
+use rusqlite::{Connection, OptionalExtension, Result};
+use std::collections::HashMap;
+
+/// Bytes of a line: what the prefetcher fetches one after the other, whatever the program's own stride is.
+const LINE: i64 = 64;
+/// With so large a share of lines fetched ahead a site is a stream. A streamer that runs to the end of a page needs a few
+/// misses of its 64 lines to begin; random accesses have next to none fetched ahead.
+const MOSTLY: f64 = 2.0 / 3.0;
+
+/// The misses of all sites.
+pub(crate) struct Counted {
+    /// By row of the site.
+    pub sites: HashMap<i64, SiteEstimate>,
+    /// Samples.
+    pub samples: u64,
+    /// Of them on no object.
+    pub astray: u64,
+    /// Misses for each sample.
+    pub period: u64,
+}
+
+/// Sums up the table `miss` over `intervals` of `interval` ns each.
+pub(crate) fn counted(db: &Connection, interval: u64, intervals: usize) -> Result<Counted> {
+    let period: Option<String> =
+        db.query_row("SELECT value FROM meta WHERE key = 'period'", [], |r| r.get(0)).optional()?;
+    let period = period.and_then(|p| p.parse().ok()).unwrap_or(1);
+    let mut out = Counted { sites: HashMap::new(), samples: 0, astray: 0, period };
+    let mut ahead: HashMap<i64, u64> = HashMap::new();
+    let mut s = db.prepare("SELECT site, start_ns, loads, stores, ahead FROM miss")?;
+    let mut rows = s.query([])?;
+    while let Some(r) = rows.next()? {
+        let (start, loads, stores) = (unsigned(r, 1)?, unsigned(r, 2)?, unsigned(r, 3)?);
+        out.samples += loads + stores;
+        let Some(site) = r.get::<_, Option<i64>>(0)? else {
+            out.astray += loads + stores;
+            continue;
+        };
+        let e = out.sites.entry(site).or_default();
+        e.misses.resize(intervals, 0.0);
+        e.samples += loads + stores;
+        e.load_misses += (loads * period) as f64;
+        e.store_misses += (stores * period) as f64;
+        *ahead.entry(site).or_default() += unsigned(r, 4)?;
+        // What lies beyond the end of the run (by the clocks' disagreement) belongs to its last interval.
+        let start = start.min((intervals as u64 * interval).saturating_sub(MISS_INTERVAL_NS));
+        let rate = ((loads + stores) * period) as f64 / MISS_INTERVAL_NS as f64;
+        spread(&mut e.misses, rate, start, start + MISS_INTERVAL_NS, interval);
+    }
+    for (site, e) in &mut out.sites {
+        let share = ahead.get(site).copied().unwrap_or(0) as f64 / e.samples.max(1) as f64;
+        e.pattern = match share {
+            s if s >= MOSTLY => Pattern::Stream { stride: LINE },
+            s if s <= 1.0 - MOSTLY => Pattern::Random,
+            _ => Pattern::Mixed,
+        };
+    }
+    Ok(out)
+}
+
+impl Counted {
+    /// What is known of the error, as a sentence; `hottest`: samples on the hottest site.
+    pub fn error(&self, hottest: u64) -> String {
+        match self.period {
+            _ if self.samples == 0 => String::new(),
+            1 => "period 1: the emulated machine counted every miss of its last-level cache".to_string(),
+            n => format!(
+                "period {n}: one of {n} misses of the emulated machine's last-level cache; the hottest site rests on \
+                 {hottest} of them, which alone leaves an error of {:.1} %",
+                // Samples are taken evenly from a stream of misses, so this is the most.
+                100.0 / (hottest.max(1) as f64).sqrt()
+            ),
+        }
+    }
+}
