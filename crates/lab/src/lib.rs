@@ -1,9 +1,10 @@
 //! The lab: an emulated machine with two kinds of memory, in which any program of this machine runs unmodified and takes
 //! the time that its memory would take. The road: [`setup`] gets QEMU, a kernel and the plugin; [`scale`] makes a
 //! platform small enough for two virtual CPUs; [`machine`] boots it; [`agent`] runs the program inside; [`mod@run`] brings
-//! the results back. What host and guest say to each other is in [`job`].
+//! the results back, and [`mod@compare`] does so for many placements. What host and guest say to each other is in [`job`].
 
 pub mod agent;
+pub mod compare;
 pub mod job;
 pub mod machine;
 pub mod mark;

@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_with_its_remedy() {
         for (name, set, vcpus, expected) in [
-            ("xeon-max-9480", vec![], 2, "no latency for tier hbm: give it by --set hbm.latency="),
+            ("grace-hopper", vec![], 2, "no latency for tier dram: give it by --set dram.latency="),
             ("mi300a", vec![], 2, "has 1; choose another"),
             ("cxl-expander", vec!["dram.kind=file", "dram.dir=/mnt"], 2, "has 1; choose another"),
             ("cxl-expander", vec![], 0, "cannot emulate 0 CPUs"),

@@ -55,6 +55,7 @@ impl Machine {
             llc: None,
             roi: Roi::Start,
             timeout: Duration::from_nanos(self.timeout.0),
+            keep_files: true,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! `hearth lab`: an emulated machine with two kinds of memory.
 
+mod compare;
 mod interrupt;
 mod machine;
 mod run;
@@ -22,6 +23,7 @@ pub struct Args {
 enum Verb {
     Setup(setup::Args),
     Run(run::Args),
+    Compare(compare::Args),
     Shell(shell::Args),
 }
 
@@ -30,6 +32,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     match args.verb {
         Verb::Setup(args) => setup::run(args),
         Verb::Run(args) => run::run(args),
+        Verb::Compare(args) => compare::run(args),
         Verb::Shell(args) => shell::run(args),
     }
 }

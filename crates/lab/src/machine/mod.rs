@@ -6,7 +6,7 @@
 
 mod process;
 
-pub use process::{Guest, State};
+pub use process::{Guest, State, free_memory};
 
 use crate::Error;
 use std::ffi::OsString;

@@ -77,22 +77,29 @@ impl Drop for Guest {
     }
 }
 
+/// Memory of the host that programs may still take.
+///
+/// # Errors
+/// If the kernel does not say.
+pub fn free_memory() -> Result<model::Bytes, Error> {
+    let text =
+        std::fs::read_to_string("/proc/meminfo").map_err(|e| Error(format!("cannot read /proc/meminfo: {e}")))?;
+    let kib = text
+        .lines()
+        .find_map(|l| l.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
+        .ok_or_else(|| Error("/proc/meminfo does not say how much memory is available".into()))?;
+    Ok(model::Bytes(kib << 10))
+}
+
 /// Is there enough free memory for the machine? Asked before it is started, because a host that runs out of memory later
 /// kills something.
 fn enough_memory(needed: u64) -> Result<(), Error> {
-    let text =
-        std::fs::read_to_string("/proc/meminfo").map_err(|e| Error(format!("cannot read /proc/meminfo: {e}")))?;
-    let available = text
-        .lines()
-        .find_map(|l| l.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
-        .ok_or_else(|| Error("/proc/meminfo does not say how much memory is available".into()))?
-        << 10;
+    let (needed, available) = (model::Bytes(needed), free_memory()?);
     match available >= needed {
         true => Ok(()),
         false => Err(Error(format!(
-            "the emulated machine needs {} of memory and {} are free; give a smaller --memory or --fast, or end other programs",
-            model::Bytes(needed),
-            model::Bytes(available)
+            "the emulated machine needs {needed} of memory and {available} are free; give a smaller --memory or --fast, or \
+             end other programs"
         ))),
     }
 }

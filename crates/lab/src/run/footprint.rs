@@ -34,7 +34,7 @@ pub fn of(
     progress: &mut dyn Progress,
     notes: &mut Vec<String>,
 ) -> Result<Bytes, Error> {
-    let key = key(request, program);
+    let key = key(request)?;
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     let file = request.lab.join("footprints").join(format!("{:016x}.json", hasher.finish()));
@@ -55,11 +55,9 @@ pub fn of(
 }
 
 /// What the footprint depends on, as far as it can be seen.
-fn key(request: &Request, program: &Start) -> String {
-    let whole = program.folder.join(&program.program);
-    let changed = std::fs::metadata(&whole).map_or((0, 0, 0), |m| (m.mtime(), m.mtime_nsec(), m.size()));
+fn key(request: &Request) -> Result<String, Error> {
     let input = request.stdin.as_ref().and_then(|f| f.metadata().ok()).map(|m| m.size());
-    format!("{whole:?} {changed:?} {:?} {:?} {input:?} {}", &program.command[1..], program.folder, request.vcpus)
+    Ok(format!("{} {input:?} {}", super::program::identity(&request.command)?, request.vcpus))
 }
 
 fn measure(

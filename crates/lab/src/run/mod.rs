@@ -17,6 +17,7 @@ mod stdin;
 
 pub use layout::{Fast, Placement};
 pub use model::{Bandwidth, Counters, TierUse};
+pub use program::identity as program_identity;
 pub use stdin::spool;
 
 use self::model::Watched;
@@ -61,6 +62,8 @@ pub struct Request {
     pub roi: Roi,
     /// Most host time for all of it.
     pub timeout: Duration,
+    /// Whether files that the program writes below the current folder are brought back.
+    pub keep_files: bool,
 }
 
 /// Which of the program's outputs.
@@ -195,7 +198,9 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
     let followed = follow::follow(&installation, &machine, &session, &job, request.stdin.as_ref(), deadline, progress)?;
     let report = followed.report;
     watched.check()?;
-    results::put(&session, std::path::Path::new(&job.folder))?;
+    if request.keep_files {
+        results::put(&session, std::path::Path::new(&job.folder))?;
+    }
     let landing = session.read(job::LANDING).and_then(|text| serde_json::from_slice(&text).ok());
     notes.extend(remarks(&report, &job));
     Ok(Outcome {

@@ -6,10 +6,22 @@ use crate::job::{Job, Roi, User};
 use std::env;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Not shared with the guest, which has its own.
 const GUESTS_OWN: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// What a run's result depends on, as far as it can be seen: the program as it was built, its arguments and folder.
+///
+/// # Errors
+/// If there is no such program.
+pub fn identity(command: &[OsString]) -> Result<String, Error> {
+    let start = Start::of(command)?;
+    let whole = start.folder.join(&start.program);
+    let built = std::fs::metadata(&whole).map_or((0, 0, 0), |m| (m.mtime(), m.mtime_nsec(), m.size()));
+    Ok(format!("{whole:?} {built:?} {:?} {:?}", &start.command[1..], start.folder))
+}
 
 /// How to start the program.
 pub struct Start {

@@ -381,8 +381,13 @@ fn remove(dir: &Path) -> Result<(), Error> {
     }
 }
 
+/// The identity of the time model: figures of another one are not comparable.
+pub fn model() -> u64 {
+    plugin::identity()
+}
+
 /// FNV-1a (Fowler, Noll, Vo) of all parts and of where they end; tells versions apart, no secret.
-fn identity<'a>(parts: impl Iterator<Item = &'a [u8]>) -> u64 {
+pub(crate) fn identity<'a>(parts: impl Iterator<Item = &'a [u8]>) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     parts.flat_map(|part| part.iter().copied().chain([0])).fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -28,7 +28,8 @@ const SOURCES: &[(&str, &str)] = &[
 ];
 
 /// No `-march=native`: the floating-point results, and with them guest time, must not depend on the host.
-const FLAGS: [&str; 7] = ["-O3", "-mtune=native", "-g", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden"];
+const FLAGS: [&str; 9] =
+    ["-std=gnu11", "-O3", "-flto", "-mtune=native", "-g", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden"];
 
 /// What the plugin is made of; another identity needs another build.
 pub fn identity() -> u64 {
@@ -70,5 +71,32 @@ mod tests {
         files.retain(|f| f.ends_with(".c") || f.ends_with(".h"));
         files.sort();
         assert_eq!(files, SOURCES.iter().map(|s| s.0).collect::<Vec<_>>());
+    }
+    #[test]
+    fn plugin_and_wire_agree_on_the_window() {
+        use std::mem::{offset_of, size_of};
+        use wire::lab::*;
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("sizes.c"), folder.path().join("sizes"));
+        fs::write(folder.path().join("window.h"), include_str!("../../plugin/window.h")).unwrap();
+        let text = "#include \"window.h\"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n\
+                    printf(\"%zu %zu %zu %zu %zu %zu %zu %zu\", sizeof(struct window), sizeof(struct window_vcpu),\n\
+                    sizeof(struct window_step), sizeof(struct window_process), sizeof(struct window_sample),\n\
+                    offsetof(struct window, memory_hits), offsetof(struct window, failed),\n\
+                    offsetof(struct window_sample, ahead)); }\n";
+        fs::write(&source, text).unwrap();
+        assert!(Command::new("cc").arg("-o").arg(&program).arg(&source).status().unwrap().success());
+        let said = String::from_utf8(Command::new(&program).output().unwrap().stdout).unwrap();
+        let ours = [
+            size_of::<Header>(),
+            size_of::<VcpuCounts>(),
+            size_of::<Step>(),
+            size_of::<Process>(),
+            size_of::<Sample>(),
+            offset_of!(Header, memory_hits),
+            offset_of!(Header, failed),
+            offset_of!(Sample, ahead),
+        ];
+        assert_eq!(said, ours.map(|n| n.to_string()).join(" "));
     }
 }

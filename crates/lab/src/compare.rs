@@ -1,0 +1,437 @@
+//! Placements side by side: the same program on the same emulated machine, once for each placement and capacity.
+//!
+//! 1. One run without the model tells the footprint, of which capacities are shares (`run::footprint`, kept).
+//! 2. If a policy is compared, one run on fast memory only records a profile with the lab's own sampler.
+//! 3. Every cell of the table is a run of its own in a fresh machine. Each that is done is written down at once, so a
+//!    comparison that was interrupted goes on where it was; a cell of other programs, platforms or options is another one.
+
+use crate::Error;
+use crate::run::{self, Fast, Outcome, Placement, Progress, Request};
+use crate::scale::Scaled;
+use ::model::{Bytes, Comparison, Nanos, PlacementRun};
+use policy::{Capacity, Options};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
+/// Bytes of a cache line.
+const LINE: u64 = 64;
+/// Host memory of an emulated machine beside what its program touches: kernel, page tables, QEMU itself.
+const MACHINE: u64 = 1 << 30;
+/// How often the progress is asked whether to stop.
+const ASK: Duration = Duration::from_millis(200);
+
+/// What is compared at each capacity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// A placement without a plan.
+    Placement(Placement),
+    /// The plan of this policy for the capacity.
+    Policy(String),
+}
+
+impl Choice {
+    /// All placements that depend on the capacity, and the density policy: what is compared if nothing is said.
+    pub fn usual() -> Vec<Choice> {
+        use Placement::*;
+        let mut all: Vec<Choice> =
+            [FirstTouch, Interleave, WeightedInterleave, Kernel, MemoryMode].map(Choice::Placement).into();
+        all.push(Choice::Policy("density".into()));
+        all
+    }
+
+    /// Its name in tables.
+    pub fn name(&self) -> String {
+        match self {
+            Choice::Placement(placement) => placement.to_string(),
+            Choice::Policy(policy) => format!("plan {policy}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Choice {
+    type Err = String;
+    /// A placement's name, `plan` for the density policy's plan, or `plan=POLICY`.
+    fn from_str(text: &str) -> Result<Choice, String> {
+        let policy = match text.strip_prefix("plan=") {
+            Some(policy) => policy,
+            None if text == "plan" => "density",
+            None => return text.parse().map(Choice::Placement),
+        };
+        policy::policies::find(policy).map_err(|e| e.to_string())?;
+        Ok(Choice::Policy(policy.to_string()))
+    }
+}
+
+/// What to compare.
+#[derive(Debug)]
+pub struct Compare {
+    /// Platform, program and everything else that is the same in all runs. Its placement and capacity do not count.
+    pub base: Request,
+    /// What is compared at each capacity; `all-fast` and `all-slow` are always measured.
+    pub choices: Vec<Choice>,
+    /// Capacities, in percent of the footprint.
+    pub percents: Vec<f64>,
+    /// Profile to plan by; none: one is recorded in the lab.
+    pub profile: Option<PathBuf>,
+    /// The `hearth` command, to record with.
+    pub hearth: PathBuf,
+    /// Where results are kept. Below the current folder if a profile is to be recorded.
+    pub folder: PathBuf,
+    /// Machines that run at once; none: as many as processors and memory allow.
+    pub jobs: Option<usize>,
+}
+
+/// Whoever waits for a comparison.
+pub trait Watcher {
+    /// What is being done now.
+    fn step(&mut self, what: &str);
+    /// A cell is done; `kept`: it was, before.
+    fn done(&mut self, done: usize, of: usize, run: &PlacementRun, kept: bool);
+    /// It is to be given up; what is done stays.
+    fn stopped(&mut self) -> bool;
+}
+
+/// A cell of the table.
+#[derive(Debug, Clone)]
+struct Cell {
+    name: String,
+    placement: Placement,
+    percent: Option<f64>,
+    key: String,
+}
+
+/// Measures what is not yet known.
+///
+/// # Errors
+/// If what is asked for is not possible, or a machine failed; cells that were measured before are kept.
+pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, Error> {
+    fs::create_dir_all(&what.folder).map_err(cannot("make", &what.folder))?;
+    let mut kept = Kept::open(&what.folder)?;
+    let mut cells =
+        vec![what.cell("all-fast", Placement::AllFast, None)?, what.cell("all-slow", Placement::AllSlow, None)?];
+    watcher.step("measuring the program with fast memory only");
+    let total = 2 + what.choices.len() * what.percents.len();
+    let first = match kept.get(&cells[0]) {
+        Some(row) => {
+            watcher.done(1, total, &row.run, true);
+            row
+        }
+        None => {
+            let row = Row::of(&cells[0], &run::run(&what.request(&cells[0]), &mut Asking(watcher))?);
+            kept.add(&cells[0], &row)?;
+            watcher.done(1, total, &row.run, false);
+            row
+        }
+    };
+    let footprint = first.footprint;
+    if footprint.0 == 0 {
+        return Err(Error(format!("{} uses no memory to place", what.program())));
+    }
+    let mut profile = None;
+    for &percent in &what.percents {
+        for choice in &what.choices {
+            let placement = match choice {
+                Choice::Placement(placement) => placement.clone(),
+                Choice::Policy(policy) => {
+                    if profile.is_none() {
+                        watcher.step("recording a profile with the lab's sampler");
+                        profile = Some(what.observe(footprint, &mut Asking(watcher))?);
+                    }
+                    let fast = Bytes((footprint.0 as f64 * percent / 100.0) as u64);
+                    Placement::Plan(what.plan(policy, profile.as_ref().expect("made above"), fast, percent)?)
+                }
+            };
+            cells.push(what.cell(&choice.name(), placement, Some(percent))?);
+        }
+    }
+    let rows = what.measure(&cells, first.clone(), &mut kept, watcher)?;
+    Ok(Comparison {
+        command: what.base.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        platform: what.base.platform.name.clone(),
+        vcpus: what.base.vcpus,
+        tiers: first.tiers,
+        scale: first.scale,
+        footprint,
+        runs: rows.into_iter().map(|r| r.run).collect(),
+    })
+}
+
+impl Compare {
+    fn program(&self) -> String {
+        self.base.command.first().map_or_else(String::new, |p| p.to_string_lossy().into_owned())
+    }
+
+    fn cell(&self, name: &str, placement: Placement, percent: Option<f64>) -> Result<Cell, Error> {
+        let b = &self.base;
+        // A plan counts by what it says, a program by when it was built.
+        let plan = match &placement {
+            Placement::Plan(file) => fs::read_to_string(file).unwrap_or_default(),
+            _ => String::new(),
+        };
+        let program = run::program_identity(&b.command)?;
+        let model = crate::setup::model();
+        let (platform, llc, vcpus, roi) = (&b.platform, b.llc, b.vcpus, b.roi);
+        let key = format!("{platform:?} {program} {llc:?} {vcpus} {roi:?} {model} {name} {percent:?} {plan}");
+        let key = format!("{:016x}", crate::setup::identity([key.as_bytes()].into_iter()));
+        Ok(Cell { name: name.to_string(), placement, percent, key })
+    }
+
+    fn request(&self, cell: &Cell) -> Request {
+        let b = &self.base;
+        Request {
+            lab: b.lab.clone(),
+            platform: b.platform.clone(),
+            command: b.command.clone(),
+            stdin: None,
+            placement: cell.placement.clone(),
+            fast: Fast::Percent(cell.percent.unwrap_or(100.0)),
+            memory: b.memory,
+            vcpus: b.vcpus,
+            llc: b.llc,
+            roi: b.roi,
+            timeout: b.timeout,
+            keep_files: false,
+        }
+    }
+
+    /// The profile, recorded if it is not there.
+    fn observe(&self, footprint: Bytes, progress: &mut dyn Progress) -> Result<::model::Observed, Error> {
+        let file = match &self.profile {
+            Some(file) => file.clone(),
+            None => {
+                let cell = self.cell("record", Placement::AllFast, None)?;
+                let file = self.folder.join(format!("{}.hearth", cell.key));
+                if !file.exists() {
+                    self.record(&cell, &file, footprint, progress)?;
+                }
+                file
+            }
+        };
+        let open = || profile::open(&file)?.observed();
+        open().map_err(|e| Error(e.to_string()))
+    }
+
+    fn record(&self, cell: &Cell, file: &Path, footprint: Bytes, progress: &mut dyn Progress) -> Result<(), Error> {
+        let mut command: Vec<OsString> = vec![self.hearth.clone().into()];
+        command.extend(["record", "--sampler", "lab", "-o"].map(OsString::from));
+        command.push(file.into());
+        command.push("--".into());
+        command.extend(self.base.command.iter().cloned());
+        // The caches are those of the program's own runs.
+        let scaled = Scaled::new(&self.base.platform, self.base.vcpus, Some(footprint), self.base.llc)?;
+        let (fast, llc) = (Fast::Size(footprint), Some(scaled.llc.size));
+        let request = Request { command, keep_files: true, fast, llc, ..self.request(cell) };
+        let outcome = run::run(&request, progress)?;
+        if !file.exists() {
+            return Err(Error(format!(
+                "no profile of {} was recorded (exit code {}); run `hearth lab run -- hearth record --sampler lab -- ...` to \
+                 see why",
+                self.program(),
+                outcome.code
+            )));
+        }
+        Ok(())
+    }
+
+    fn plan(&self, name: &str, seen: &::model::Observed, fast: Bytes, percent: f64) -> Result<PathBuf, Error> {
+        let decide = || {
+            let options = Options { fast: Some(Capacity::Size(fast)), ..Options::default() };
+            policy::policies::find(name)?.decide(seen, &self.base.platform, &options)
+        };
+        let plan = decide().map_err(|e| Error(e.to_string()))?;
+        let file = self.folder.join(format!("{name}-{percent}.toml"));
+        fs::write(&file, policy::plan_file::to_toml(&plan)).map_err(cannot("write", &file))?;
+        Ok(file)
+    }
+
+    /// How many machines may run at once.
+    fn jobs(&self, footprint: Bytes) -> usize {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let each = MACHINE + 2 * footprint.0;
+        let memory = crate::machine::free_memory().map_or(1, |free| (free.0 / each) as usize);
+        self.jobs.unwrap_or(processors / self.base.vcpus as usize).min(memory).max(1)
+    }
+
+    /// All cells in order; `first` is the first one.
+    fn measure(
+        &self,
+        cells: &[Cell],
+        first: Row,
+        kept: &mut Kept,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Vec<Row>, Error> {
+        let jobs = self.jobs(first.footprint);
+        let mut rows: Vec<Option<Row>> = vec![None; cells.len()];
+        rows[0] = Some(first);
+        let mut done = 1;
+        for (row, cell) in rows.iter_mut().zip(cells).skip(1) {
+            if let Some(known) = kept.get(cell) {
+                done += 1;
+                watcher.done(done, cells.len(), &known.run, true);
+                *row = Some(known);
+            }
+        }
+        let open: Vec<usize> = (0..cells.len()).filter(|&i| rows[i].is_none()).collect();
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (tell, told) = mpsc::channel();
+        let tell = Mutex::new(tell);
+        std::thread::scope(|scope| {
+            for _ in 0..jobs.min(open.len()) {
+                let tell = tell.lock().expect("nobody panics with it").clone();
+                let (next, stop, open) = (&next, &stop, &open);
+                scope.spawn(move || {
+                    while let Some(&at) = open.get(next.fetch_add(1, Relaxed)) {
+                        if stop.load(Relaxed) {
+                            break;
+                        }
+                        let result = run::run(&self.request(&cells[at]), &mut Stopping(stop));
+                        let failed = result.is_err();
+                        // Nobody listens once another cell has failed.
+                        if tell.send((at, result)).is_err() || failed {
+                            break;
+                        }
+                    }
+                });
+            }
+            drop(tell);
+            watcher.step(&format!("measuring placements, {jobs} at once"));
+            let mut wrong = None;
+            loop {
+                match told.recv_timeout(ASK) {
+                    Ok((at, Ok(outcome))) => {
+                        let row = Row::of(&cells[at], &outcome);
+                        kept.add(&cells[at], &row)?;
+                        done += 1;
+                        watcher.done(done, cells.len(), &row.run, false);
+                        rows[at] = Some(row);
+                    }
+                    Ok((at, Err(error))) => {
+                        stop.store(true, Relaxed);
+                        wrong.get_or_insert(Error(format!("{}: {error}", cells[at].name)));
+                    }
+                    Err(mpsc::RecvTimeoutError::Timeout) => {
+                        if watcher.stopped() {
+                            stop.store(true, Relaxed);
+                        }
+                    }
+                    Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                }
+            }
+            match wrong {
+                Some(error) => Err(error),
+                None => rows.into_iter().collect::<Option<Vec<Row>>>().ok_or_else(|| Error("stopped".into())),
+            }
+        })
+    }
+}
+
+/// A measured cell, with what only the first is asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Row {
+    run: PlacementRun,
+    footprint: Bytes,
+    tiers: Vec<String>,
+    scale: String,
+}
+
+impl Row {
+    fn of(cell: &Cell, outcome: &Outcome) -> Row {
+        let fast = outcome.tiers.first().map_or(0, |t| t.node);
+        // Readings are evenly spaced.
+        let (mut in_fast, mut in_all) = (0.0, 0.0);
+        for reading in &outcome.residency {
+            in_fast += reading.bytes.get(fast as usize).copied().unwrap_or(0) as f64;
+            in_all += reading.bytes.iter().sum::<u64>() as f64;
+        }
+        let lines = |read: u64| read / LINE;
+        let all: u64 = outcome.counters.tiers.iter().map(|t| lines(t.read_bytes)).sum();
+        let served = outcome.counters.tiers.first().map_or(0, |t| lines(t.read_bytes));
+        let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
+        let pages = outcome.kernel.get("pgmigrate_success").copied().unwrap_or(0);
+        Row {
+            run: PlacementRun {
+                placement: cell.name.clone(),
+                fast_percent: cell.percent,
+                fast: outcome.fast_free.or(outcome.fast),
+                time: Nanos(outcome.guest_ns),
+                code: outcome.code,
+                resident_fast: share(in_fast, in_all),
+                served_fast: share(served as f64, all as f64),
+                lines: all,
+                migrated: Bytes(pages * 4096),
+                notes: outcome.notes.clone(),
+            },
+            footprint: outcome.footprint.unwrap_or(outcome.peak),
+            tiers: outcome.tiers.iter().map(|t| t.name.clone()).collect(),
+            scale: outcome.scale.clone(),
+        }
+    }
+}
+
+/// What was measured before, a line of JSON each.
+struct Kept {
+    file: PathBuf,
+    rows: HashMap<String, Row>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    key: String,
+    row: Row,
+}
+
+impl Kept {
+    fn open(folder: &Path) -> Result<Kept, Error> {
+        let file = folder.join("runs.jsonl");
+        let text = match fs::read_to_string(&file) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+            text => text.map_err(cannot("read", &file))?,
+        };
+        // A line that was cut off is a cell that is measured again.
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+        Ok(Kept { rows: lines.map(|l| (l.key, l.row)).collect(), file })
+    }
+
+    fn get(&self, cell: &Cell) -> Option<Row> {
+        self.rows.get(&cell.key).cloned()
+    }
+
+    fn add(&mut self, cell: &Cell, row: &Row) -> Result<(), Error> {
+        let line = Line { key: cell.key.clone(), row: row.clone() };
+        let text = serde_json::to_string(&line).map_err(|e| Error(e.to_string()))?;
+        let mut file =
+            fs::File::options().append(true).create(true).open(&self.file).map_err(cannot("write", &self.file))?;
+        // A new line first: what was cut off before must not spoil this one.
+        file.write_all(format!("\n{text}\n").as_bytes()).map_err(cannot("write", &self.file))
+    }
+}
+
+fn cannot(what: &str, path: &Path) -> impl Fn(std::io::Error) -> Error {
+    let (what, path) = (what.to_string(), path.display().to_string());
+    move |e| Error(format!("cannot {what} {path}: {e}"))
+}
+
+/// A single run, for somebody who watches a comparison.
+struct Asking<'a>(&'a mut dyn Watcher);
+
+impl Progress for Asking<'_> {
+    fn stopped(&mut self) -> bool {
+        self.0.stopped()
+    }
+}
+
+/// A run on a thread of its own.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Progress for Stopping<'_> {
+    fn stopped(&mut self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
