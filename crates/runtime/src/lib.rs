@@ -6,6 +6,7 @@
 //! [`sampler`] watches which objects are touched.
 //!
 //! [`fork`] keeps parents and children apart where memory is a file's.
+//! [`metadata`] keeps jemalloc's bookkeeping small.
 //!
 //! This code runs inside `malloc` of every program. Therefore: nothing here allocates (but jemalloc, for its own
 //! bookkeeping), waits, prints or panics; there is no thread-local storage with destructors; whatever fails, the program
@@ -21,6 +22,7 @@ pub mod fork;
 pub mod heap;
 pub mod interpose;
 pub mod manage;
+pub mod metadata;
 pub mod next;
 pub mod objects;
 pub mod plan;

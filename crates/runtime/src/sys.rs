@@ -161,12 +161,20 @@ pub unsafe fn protect(start: usize, len: usize, prot: i32) -> bool {
     unsafe { call3(libc::SYS_mprotect, start, len, prot as usize) == 0 }
 }
 
-/// Maps fresh zeroed memory that does not count against overcommit until touched; 0 on failure.
+/// Maps fresh zeroed memory that does not count against overcommit until touched; 0 on failure. Never huge pages: it is
+/// for tables that are mostly empty, and a huge page of fast memory for a few entries is one that the program lacks.
 pub fn map_lazily(len: usize, prot: i32) -> usize {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a fresh mapping anywhere.
-    let at = unsafe { call(libc::SYS_mmap, [0, len, prot as usize, flags as usize, usize::MAX, 0]) };
-    if (-4095..0).contains(&at) { 0 } else { at as usize }
+    unsafe {
+        let at = call(libc::SYS_mmap, [0, len, prot as usize, flags as usize, usize::MAX, 0]);
+        if (-4095..0).contains(&at) {
+            return 0;
+        }
+        // A kernel without huge pages refuses, which is as good.
+        call3(libc::SYS_madvise, at as usize, len, libc::MADV_NOHUGEPAGE as usize);
+        at as usize
+    }
 }
 
 /// Reads a small file whole into `buffer`; the bytes read, or `None` if it cannot be opened.
