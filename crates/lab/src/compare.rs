@@ -170,9 +170,12 @@ impl Compare {
 
     fn cell(&self, name: &str, placement: Placement, percent: Option<f64>) -> Result<Cell, Error> {
         let b = &self.base;
-        // A plan counts by what it says, a program by when it was built.
+        // A plan counts by what it says and by who follows it, a program by when it was built.
         let plan = match &placement {
-            Placement::Plan(file) => fs::read_to_string(file).unwrap_or_default(),
+            Placement::Plan(file) => {
+                let follower = run::program_identity(&[self.hearth.clone().into()])?;
+                format!("{follower} {}", fs::read_to_string(file).unwrap_or_default())
+            }
             _ => String::new(),
         };
         let program = run::program_identity(&b.command)?;

@@ -14,7 +14,7 @@ const ATTENTIVE_NS: u64 = 1_000_000;
 
 /// Starts the program and follows it. The report says how it went; files are not yet brought back.
 pub fn run(job: &Job, session: &Path, cgroup: &Cgroup) -> Result<Report, Error> {
-    let before = kernel::counters();
+    let mut before = kernel::counters();
     let mut program = program::start(job, cgroup)?;
     let began = program.began_ns;
     let mut report = Report { roi_begin_ns: (job.roi == Some(Roi::Start)).then_some(0), ..Report::default() };
@@ -24,6 +24,8 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup) -> Result<Report, Error> 
         if let Some(child) = first_child(&mut program.child)? {
             watched = child;
             start = program::take_over(child, program.child.id(), job, cgroup)?;
+            // The launcher's move is not the program's.
+            before = kernel::counters();
         }
     }
     let end = PidFd::open(watched);
