@@ -7,6 +7,7 @@ mod run;
 mod setup;
 mod shell;
 mod summary;
+mod table;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -24,6 +25,7 @@ enum Verb {
     Setup(setup::Args),
     Run(run::Args),
     Compare(compare::Args),
+    Table(table::Args),
     Shell(shell::Args),
 }
 
@@ -33,6 +35,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Verb::Setup(args) => setup::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Compare(args) => compare::run(args),
+        Verb::Table(args) => table::run(args),
         Verb::Shell(args) => shell::run(args),
     }
 }

@@ -10,6 +10,18 @@ use std::path::PathBuf;
 /// Counters of /proc/vmstat that tell of placement and migration.
 const COUNTERS: [&str; 5] = ["pgpromote_", "pgdemote_", "pgmigrate_", "numa_", "thp_migration_"];
 
+/// NUMA balancing at the lab's scale. Its defaults (Documentation/admin-guide/kernel-parameters and kernel/sched/fair.c of
+/// Linux 6.12) look at 256 MB a second at most, begin after one second, and call hot what is touched again within one:
+/// made for programs that run for minutes in dozens of GiB. The lab's programs are about a hundredth of that in time and
+/// a thousandth in memory, so that with the defaults they would end before the kernel has looked.
+const BALANCING: [(&str, &str); 5] = [
+    ("scan_delay_ms", "10"),
+    ("scan_period_min_ms", "10"),
+    ("scan_period_max_ms", "600"),
+    ("scan_size_mb", "16"),
+    ("hot_threshold_ms", "10"),
+];
+
 /// Sets the kernel up for the job's policy. Returns what was set, as `file=value`.
 ///
 /// Only `kernel` balances and demotes (NUMA_BALANCING_MEMORY_TIERING, Documentation/admin-guide/sysctl/kernel.rst): under
@@ -23,6 +35,13 @@ pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
         // that of the lab: as few as the kernel allows.
         ("/proc/sys/vm/percpu_pagelist_high_fraction".to_string(), "1000000".to_string()),
     ];
+    if kernel {
+        mount_debugfs()?;
+        wanted.extend(
+            BALANCING
+                .map(|(file, value)| (format!("/sys/kernel/debug/sched/numa_balancing/{file}"), value.to_string())),
+        );
+    }
     if let Policy::WeightedInterleave(weights) = &job.policy {
         for (node, weight) in weights.iter().enumerate() {
             wanted.push((format!("/sys/kernel/mm/mempolicy/weighted_interleave/node{node}"), weight.to_string()));
@@ -35,6 +54,18 @@ pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
         said.push(format!("{file}={value}"));
     }
     Ok(said)
+}
+
+fn mount_debugfs() -> Result<(), Error> {
+    let (kind, at) = (c"debugfs".as_ptr(), c"/sys/kernel/debug".as_ptr());
+    // SAFETY: NUL-terminated texts; debugfs takes no data.
+    if unsafe { libc::mount(kind, at, kind, 0, std::ptr::null()) } == 0 {
+        return Ok(());
+    }
+    match std::io::Error::last_os_error() {
+        e if e.raw_os_error() == Some(libc::EBUSY) => Ok(()),
+        e => Err(Error(format!("the guest cannot mount debugfs: {e}"))),
+    }
 }
 
 /// The counters of the kernel that tell of placement and migration.

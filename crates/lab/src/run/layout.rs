@@ -126,6 +126,10 @@ pub fn lay_out(scaled: &Scaled, placement: &Placement, memory: Bytes, fast: Opti
             write_gbps: tier.write.0,
         });
     }
+    // The plugin tells the nodes' memory apart by its size.
+    if nodes[0].bytes == nodes[1].bytes {
+        nodes[1].bytes += SECTION;
+    }
     let policy = match placement {
         Placement::AllFast => Policy::Bind(fast_node as u32),
         Placement::AllSlow | Placement::MemoryMode => Policy::Bind(scaled.slow_node() as u32),
