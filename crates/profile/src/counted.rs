@@ -69,7 +69,7 @@ impl Counted {
     pub fn error(&self, hottest: u64) -> String {
         match self.period {
             _ if self.samples == 0 => String::new(),
-            1 => "period 1: the emulated machine counted every miss of its last-level cache".to_string(),
+            1 => "period 1: each is one miss of the emulated machine's last-level cache, not an estimate".to_string(),
             n => format!(
                 "period {n}: one of {n} misses of the emulated machine's last-level cache; the hottest site rests on \
                  {hottest} of them, which alone leaves an error of {:.1} %",

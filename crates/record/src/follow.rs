@@ -4,12 +4,12 @@
 //! everything older must have been read, and then applied by time.
 
 use crate::Error;
-use crate::misses::{Counts, Misses, Place};
+use crate::misses::{Counts, Miss, Misses, Place};
 use crate::residency::SitePages;
 use crate::rings::{Taken, What};
 use model::{Module, SiteId};
 use profile::estimate::Burst;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use wire::event::NO_MODULE;
 use wire::process::MAX_TIERS;
 
@@ -166,7 +166,9 @@ pub struct Tally {
 /// The follower of one process.
 pub struct Follower {
     process: usize,
-    held: Vec<Taken>,
+    inbox: Vec<Taken>,
+    /// Taken out of the inbox, in the order in which they are to be applied.
+    held: VecDeque<Taken>,
     modules: HashMap<u16, Module>,
     told: HashSet<SiteId>,
     live: BTreeMap<u64, Object>,
@@ -179,7 +181,8 @@ impl Follower {
     pub fn new(process: usize) -> Follower {
         Follower {
             process,
-            held: Vec::new(),
+            inbox: Vec::new(),
+            held: VecDeque::new(),
             modules: HashMap::new(),
             told: HashSet::new(),
             live: BTreeMap::new(),
@@ -188,19 +191,14 @@ impl Follower {
         }
     }
 
-    /// Counts misses too, which [`Follower::misses`] takes in.
+    /// Counts misses too, of which [`Follower::miss`] is told.
     pub fn count_misses(&mut self, misses: Misses) {
         self.misses = Some(misses);
     }
 
-    /// Where newly sampled misses go.
-    pub fn misses(&mut self) -> Option<&mut Misses> {
-        self.misses.as_mut()
-    }
-
     /// Where newly drained events go.
     pub fn inbox(&mut self) -> &mut Vec<Taken> {
-        &mut self.held
+        &mut self.inbox
     }
 
     /// Live objects.
@@ -213,27 +211,46 @@ impl Follower {
         self.last_ns
     }
 
-    /// Applies held events and misses up to `horizon` (ns since the start of the run), in the order of their times.
+    /// Applies held events up to `horizon` (ns since the start of the run).
     pub fn apply(&mut self, horizon: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
-        // Stable: events of one time keep the order of their ring. Definitions come first whatever their time, since
-        // another thread may use what this one defined.
-        self.held
-            .sort_by_key(|t| (!matches!(t.what, What::Module { .. }), !matches!(t.what, What::Site { .. }), t.time));
-        let defined = self.held.partition_point(|t| matches!(t.what, What::Module { .. } | What::Site { .. }));
-        let due = defined + self.held[defined..].partition_point(|t| t.time <= horizon);
-        let counted = self.misses.as_ref().map_or(0, Misses::counted);
-        for taken in self.held.drain(..due).collect::<Vec<_>>() {
-            if let (Some(misses), What::Alloc { .. } | What::Free { .. }) = (&mut self.misses, &taken.what) {
-                misses.count_before(taken.time);
-            }
+        if !self.inbox.is_empty() {
+            self.held.extend(self.inbox.drain(..));
+            // Stable: events of one time keep the order of their ring. Definitions come first whatever their time, since
+            // another thread may use what this one defined.
+            self.held.make_contiguous().sort_by_key(|t| {
+                (!matches!(t.what, What::Module { .. }), !matches!(t.what, What::Site { .. }), t.time)
+            });
+        }
+        let due = |t: &Taken| t.time <= horizon || matches!(t.what, What::Module { .. } | What::Site { .. });
+        while self.held.front().is_some_and(due) {
+            let Some(taken) = self.held.pop_front() else { break };
             self.one(taken, tally, sink)?;
         }
         if let Some(misses) = &mut self.misses {
-            misses.count_before(horizon);
-            tally.visits += misses.counted() - counted;
-            tell(misses, Some(self.process), horizon == u64::MAX, sink)?;
+            misses.settle(horizon);
         }
         Ok(())
+    }
+
+    /// A miss was sampled. Events before it are applied first: those that matter to it were told before it happened.
+    #[inline]
+    pub fn miss(&mut self, miss: &Miss, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+        if !self.inbox.is_empty() || self.held.front().is_some_and(|t| t.time <= miss.time_ns) {
+            self.apply(miss.time_ns, tally, sink)?;
+        }
+        if let Some(misses) = &mut self.misses {
+            misses.miss(miss);
+        }
+        tally.visits += 1;
+        Ok(())
+    }
+
+    /// Tells what misses were counted; `all`: in the current interval too.
+    pub fn tell_misses(&mut self, all: bool, sink: &mut dyn Sink) -> Result<(), Error> {
+        match &mut self.misses {
+            Some(misses) => tell(misses, Some(self.process), all, sink),
+            None => Ok(()),
+        }
     }
 
     fn one(&mut self, taken: Taken, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
@@ -277,7 +294,7 @@ impl Follower {
                 s.alive += size;
                 s.peak = s.peak.max(s.alive);
                 if let Some(misses) = &mut self.misses {
-                    misses.born(addr, size, site);
+                    misses.born(addr, size, site, time);
                 }
                 sink.born(self.process, &object)?;
                 self.live.insert(addr, object);
@@ -410,21 +427,24 @@ mod tests {
         let (mut f, mut seen, mut tally) = (Follower::new(3), Seen::default(), Tally::default());
         f.count_misses(Misses::new(0x1000..0x9000, 0..0));
         const MS: u64 = 1_000_000;
-        for (time, addr) in [(MS, 0x1008), (2 * MS, 0x1010), (5 * MS, 0x1008), (7 * MS, 0x1008), (9 * MS, 0x1008)] {
-            let miss = crate::misses::Miss { time_ns: time, addr, latency_ns: 9, store: false, ahead: false };
-            f.misses().unwrap().hold(miss);
-        }
-        // The events come late and in the wrong order; what is beyond the horizon waits for them.
+        let mut miss = |f: &mut Follower, time_ns| {
+            let miss = Miss { time_ns, addr: 0x1008, latency_ns: 9, store: false, ahead: false };
+            f.miss(&miss, &mut tally, &mut ()).unwrap();
+        };
+        // Events come in the wrong order, and those after a miss wait until it was counted.
         f.inbox().extend([free(4 * MS, 0x1000), alloc(MS / 2, 0x1000, 4096)]);
-        f.apply(6 * MS, &mut tally, &mut seen).unwrap();
-        f.inbox().push(alloc(6 * MS + 1, 0x1000, 4096));
-        f.apply(8 * MS, &mut tally, &mut seen).unwrap();
-        assert_eq!((seen.0.len(), tally.visits), (0, 4), "the interval is not over");
-        f.inbox().push(free(8 * MS, 0x1000));
+        for ms in [1, 2, 5] {
+            miss(&mut f, ms * MS);
+        }
+        f.inbox().extend([free(8 * MS, 0x1000), alloc(6 * MS, 0x1000, 4096)]);
+        for ms in [7, 9] {
+            miss(&mut f, ms * MS);
+        }
         f.apply(u64::MAX, &mut tally, &mut seen).unwrap();
-        seen.0.sort_by_key(|s| s.1);
+        f.tell_misses(false, &mut seen).unwrap();
+        assert_eq!((seen.0.len(), tally.visits), (0, 5), "the interval is not over");
+        f.tell_misses(true, &mut seen).unwrap();
         assert_eq!(seen.0, [(Place::Other, 2), (Place::Site(SiteId(7)), 3)]);
-        assert_eq!(tally.visits, 5);
     }
 
     #[test]

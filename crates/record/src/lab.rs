@@ -28,6 +28,8 @@ const READINGS: u32 = 100;
 pub struct Lab {
     window: Shared,
     period: u64,
+    /// Taken out of the ring, but too young.
+    next: Option<(u32, Miss)>,
     /// CLOCK_MONOTONIC minus the window's time, in ns; none: not known yet.
     offset_ns: Option<i64>,
     /// Values of the window's counters when sampling began.
@@ -67,7 +69,14 @@ impl Lab {
     fn new(memory: MmapRaw, period: u64) -> Option<Lab> {
         // SAFETY: page-aligned shared memory that lives as long as the window, see `Shared`.
         let window = unsafe { Window::open(memory.as_mut_ptr(), memory.len() as u64) }?;
-        Some(Lab { window: Shared { window, _memory: memory }, period, offset_ns: None, given: 0, dropped: 0 })
+        Some(Lab {
+            window: Shared { window, _memory: memory },
+            period,
+            next: None,
+            offset_ns: None,
+            given: 0,
+            dropped: 0,
+        })
     }
 
     /// Switches sampling on.
@@ -92,8 +101,9 @@ impl Lab {
         Duration::from_secs_f64(seconds.min(1.0)).clamp(SHORTEST, LONGEST)
     }
 
-    /// Takes all samples: process id and miss, with times since `epoch_ns` of the clock `now_ns`.
-    pub fn take(&mut self, now_ns: impl Fn() -> u64, epoch_ns: u64, mut each: impl FnMut(u32, Miss)) {
+    /// Takes the samples up to a time: process id and miss, with times since `epoch_ns` of the clock `now_ns`. Later ones
+    /// stay where they are.
+    pub fn take(&mut self, now_ns: impl Fn() -> u64, epoch_ns: u64, horizon: u64, mut each: impl FnMut(u32, &Miss)) {
         let window = self.window.window;
         if window.header().on_count.load(Acquire) == 0 {
             return;
@@ -107,12 +117,25 @@ impl Lab {
             self.offset_ns = Some(self.offset_ns.map_or(offset, |best| best.min(offset)));
         }
         let shift = self.offset_ns.unwrap_or(0) - epoch_ns as i64;
+        match self.next.take() {
+            Some((pid, miss)) if miss.time_ns <= horizon => each(pid, &miss),
+            Some(young) => {
+                self.next = Some(young);
+                return;
+            }
+            None => {}
+        }
         // A program that goes on missing could keep this loop here for ever: one ringful is enough for one visit.
         for _ in 0..window.header().samples {
             let Some(s) = window.take() else { return };
             let time_ns = (s.time_ps / 1000).saturating_add_signed(shift);
             let (store, ahead) = (s.store != 0, s.ahead != 0);
-            each(s.pid as u32, Miss { time_ns, addr: s.address, latency_ns: s.latency_ns, store, ahead });
+            let miss = Miss { time_ns, addr: s.address, latency_ns: s.latency_ns, store, ahead };
+            if time_ns > horizon {
+                self.next = Some((s.pid as u32, miss));
+                return;
+            }
+            each(s.pid as u32, &miss);
         }
     }
 
@@ -224,7 +247,10 @@ mod tests {
             model.sample(40 + i % 2, (2_000_000 + i) * 1000);
         }
         let mut seen = Vec::new();
-        lab.take(now_ns, 500_000, |pid, miss| seen.push((pid, miss.time_ns, miss.addr)));
+        let horizon = 2_000_000 + 5_000 - 500_000 + RING / 2;
+        lab.take(now_ns, 500_000, horizon, |pid, miss| seen.push((pid, miss.time_ns, miss.addr)));
+        assert!((4..=5).contains(&seen.len()), "{seen:?}");
+        lab.take(now_ns, 500_000, u64::MAX, |pid, miss| seen.push((pid, miss.time_ns, miss.addr)));
         assert_eq!(seen.len() as u64, RING);
         let (pid, time_ns, addr) = seen[1];
         assert_eq!((pid, addr), (41, 64 * 2));
@@ -239,7 +265,7 @@ mod tests {
     fn a_model_that_was_never_on_is_told_and_sampling_ends_with_the_recorder() {
         let (mut lab, model) = lab(1);
         lab.begin();
-        lab.take(|| 0, 0, |_, _| panic!("there is no sample"));
+        lab.take(|| 0, 0, u64::MAX, |_, _| panic!("there is no sample"));
         assert_eq!(lab.losses()[0].0, "sampler-off");
         assert_eq!(lab.interval(), SHORTEST);
         drop(lab);

@@ -10,7 +10,7 @@
 use crate::Error;
 use crate::follow::{Follower, Sink, Started, Tally, tell};
 use crate::lab::Lab;
-use crate::misses::{Miss, Misses};
+use crate::misses::{Miss, Misses, TOLERANCE_NS};
 use crate::residency::{self, Refused};
 use crate::rings::{NotYet, ProcessFile};
 use crate::session::Session;
@@ -388,29 +388,27 @@ impl Watch<'_> {
             self.next_look = Instant::now() + PERIOD;
         }
         let start = self.now();
-        // Before the events: what a sample fell on was told before it.
-        self.take_samples();
         let mut fullest: f64 = 0.0;
-        for i in 0..self.processes.len() {
-            if self.processes[i].over {
-                continue;
-            }
+        let (mut seen, mut ending) = (Vec::new(), false);
+        for i in (0..self.processes.len()).filter(|&i| !self.processes[i].over).collect::<Vec<_>>() {
             // The state is read first: what was published before it changed is then in the rings.
             let file = &self.processes[i].file;
             let gone = file.gone();
             let state = file.header().state.load(Acquire);
             let last = gone || state == state::ENDED || state == state::PASSED;
-            if last || state == state::EXITING {
-                self.take_samples();
-                if self.processes[i].over {
-                    continue; // another image had taken its place
-                }
+            fullest = fullest.max(self.processes[i].drain(last));
+            ending |= last || state == state::EXITING;
+            seen.push((i, gone, state, last));
+        }
+        self.take_samples(if ending { u64::MAX } else { start.saturating_sub(TOLERANCE_NS) });
+        for (i, gone, state, last) in seen {
+            if self.processes[i].over {
+                continue; // another image has taken its place meanwhile
             }
-            let fill = self.processes[i].drain(last);
-            fullest = fullest.max(fill);
             let horizon = if last || state == state::EXITING { u64::MAX } else { start.saturating_sub(REORDER_NS) };
             let p = &mut self.processes[i];
-            if let Err(e) = p.follower.apply(horizon, &mut self.tally, self.sink) {
+            let applied = p.follower.apply(horizon, &mut self.tally, self.sink);
+            if let Err(e) = applied.and_then(|()| p.follower.tell_misses(last, self.sink)) {
                 self.lose(None, "recorder-failed", 1, &e.0);
             }
             if state == state::EXITING && !self.processes[i].read_at_exit {
@@ -422,7 +420,6 @@ impl Watch<'_> {
                 self.finish(i, if gone { Ended::Gone } else { Ended::Said });
             }
         }
-        self.count_strangers(start.saturating_sub(REORDER_NS));
         self.readings();
         if Instant::now() >= self.next_tick {
             self.next_tick = Instant::now() + TICK;
@@ -435,36 +432,43 @@ impl Watch<'_> {
         fullest
     }
 
-    /// Takes the lab's samples and hands each to its process.
-    fn take_samples(&mut self) {
+    /// Takes the lab's samples up to a time and hands each to its process. Events of before must be drained.
+    fn take_samples(&mut self, horizon: u64) {
         let Some(lab) = self.lab.as_deref_mut() else { return };
-        let (processes, by_pid) = (&mut self.processes, &self.by_pid);
+        let (processes, by_pid, tally) = (&mut self.processes, &self.by_pid, &mut self.tally);
+        let sink = &mut *self.sink;
         let mut unknown: Vec<(u32, Miss)> = Vec::new();
+        let mut result = Ok(());
         let mut current: (u32, Option<usize>) = (0, None);
-        lab.take(now_ns, self.epoch_ns, |pid, miss| {
+        lab.take(now_ns, self.epoch_ns, horizon, |pid, miss| {
             if pid != current.0 {
                 current = (pid, by_pid.get(&pid).copied().filter(|&i| !processes[i].over));
             }
-            match current.1.and_then(|i| processes[i].follower.misses()) {
-                Some(misses) => misses.hold(miss),
-                None => unknown.push((pid, miss)),
+            match current.1 {
+                Some(i) if result.is_ok() => result = processes[i].follower.miss(miss, tally, sink),
+                Some(_) => {}
+                None => unknown.push((pid, *miss)),
             }
         });
         // A process rings before it has its first object: it may have come since the last look.
+        let before = self.processes.len();
         if !unknown.is_empty() && self.wait(None, Duration::ZERO) {
             self.look_for_processes();
+            self.processes[before..].iter_mut().for_each(|p| {
+                p.drain(false);
+            });
         }
         for (pid, miss) in unknown {
-            let process = self.by_pid.get(&pid).map(|&i| &mut self.processes[i]).filter(|p| !p.over);
-            process.and_then(|p| p.follower.misses()).unwrap_or(&mut self.strangers).hold(miss);
+            match self.by_pid.get(&pid).map(|&i| &mut self.processes[i]).filter(|p| !p.over) {
+                Some(p) if result.is_ok() => result = p.follower.miss(&miss, &mut self.tally, self.sink),
+                Some(_) => {}
+                None => {
+                    self.strangers.miss(&miss);
+                    self.tally.visits += 1;
+                }
+            }
         }
-    }
-
-    fn count_strangers(&mut self, horizon: u64) {
-        let before = self.strangers.counted();
-        self.strangers.count_before(horizon);
-        self.tally.visits += self.strangers.counted() - before;
-        if let Err(e) = tell(&mut self.strangers, None, horizon == u64::MAX, self.sink) {
+        if let Err(e) = result.and_then(|()| tell(&mut self.strangers, None, horizon == u64::MAX, self.sink)) {
             self.lose(None, "recorder-failed", 1, &e.0);
         }
     }
@@ -593,7 +597,9 @@ impl Watch<'_> {
     /// Applies everything that is in the rings of a process.
     fn drain_to_the_end(&mut self, i: usize) {
         self.processes[i].drain(true);
-        if let Err(e) = self.processes[i].follower.apply(u64::MAX, &mut self.tally, self.sink) {
+        let follower = &mut self.processes[i].follower;
+        let applied = follower.apply(u64::MAX, &mut self.tally, self.sink);
+        if let Err(e) = applied.and_then(|()| follower.tell_misses(true, self.sink)) {
             self.lose(None, "recorder-failed", 1, &e.0);
         }
     }
@@ -674,8 +680,7 @@ impl Watch<'_> {
             self.drain_to_the_end(i);
             self.finish(i, Ended::LeftBehind);
         }
-        self.take_samples();
-        self.count_strangers(u64::MAX);
+        self.take_samples(u64::MAX);
         self.report_drops();
         if let Some(lab) = &mut self.lab {
             lab.end();

@@ -15,6 +15,8 @@ use std::ops::Range;
 pub const TOLERANCE_NS: u64 = 50_000;
 /// Objects have their pages to themselves.
 const PAGE: u64 = 4096;
+/// Objects that are tried before all are searched: programs miss on few at a time.
+const RECENT: usize = 8;
 /// Slots of misses on no object.
 const STACK: usize = 0;
 const OTHER: usize = 1;
@@ -77,14 +79,14 @@ impl Span {
 pub struct Misses {
     managed: Range<u64>,
     stack: Range<u64>,
-    held: VecDeque<Miss>,
     live: BTreeMap<u64, Span>,
     /// With the time of their death, oldest first.
     dead: VecDeque<(u64, Span)>,
     /// On managed memory where nothing was alive.
     early: VecDeque<Miss>,
-    /// The object that a miss fell on last: the next one is likely to fall on it too.
-    last: Span,
+    /// Objects that misses fell on lately, in the order in which they give way: the next miss is likely to fall on one.
+    recent: [Span; RECENT],
+    oldest: usize,
     places: Vec<Place>,
     slots: HashMap<SiteId, usize>,
     counts: Vec<Counts>,
@@ -99,11 +101,11 @@ impl Misses {
         Misses {
             managed,
             stack,
-            held: VecDeque::new(),
             live: BTreeMap::new(),
             dead: VecDeque::new(),
             early: VecDeque::new(),
-            last: Span::default(),
+            recent: [Span::default(); RECENT],
+            oldest: 0,
             places: vec![Place::Stack, Place::Other],
             slots: HashMap::new(),
             counts: vec![Counts::default(); 2],
@@ -113,13 +115,9 @@ impl Misses {
         }
     }
 
-    /// Takes a miss in, to be counted when everything older is known. They come in about the order of their times.
-    pub fn hold(&mut self, miss: Miss) {
-        self.held.push_back(miss);
-    }
-
-    /// An object came to life. Everything before was counted ([`Misses::count_before`]), here and below.
-    pub fn born(&mut self, addr: u64, size: u64, site: SiteId) {
+    /// An object came to life. Births, deaths and misses are told in the order of their times.
+    pub fn born(&mut self, addr: u64, size: u64, site: SiteId, time_ns: u64) {
+        self.settle(time_ns);
         let slot = *self.slots.entry(site).or_insert_with(|| {
             self.places.push(Place::Site(site));
             self.counts.push(Counts::default());
@@ -131,7 +129,8 @@ impl Misses {
 
     /// The object at this address died.
     pub fn died(&mut self, addr: u64, time_ns: u64) {
-        self.last = Span::default();
+        self.settle(time_ns);
+        self.recent.iter_mut().filter(|span| span.start == addr).for_each(|span| *span = Span::default());
         // Twice: a miss that came early is looked at again after one tolerance.
         while self.dead.front().is_some_and(|(died, _)| died + 2 * TOLERANCE_NS < time_ns) {
             self.dead.pop_front();
@@ -141,21 +140,24 @@ impl Misses {
         }
     }
 
-    /// Counts the misses before a time.
-    pub fn count_before(&mut self, time_ns: u64) {
-        while self.held.front().is_some_and(|m| m.time_ns < time_ns) {
-            let Some(miss) = self.held.pop_front() else { return };
-            if self.last.holds(miss.addr) {
-                self.count(self.last.slot, &miss);
-            } else if self.managed.contains(&miss.addr) {
-                match self.find(miss.addr, miss.time_ns) {
-                    Some(slot) => self.count(slot, &miss),
-                    None => self.early.push_back(miss),
-                }
-            } else {
-                self.count(if self.stack.contains(&miss.addr) { STACK } else { OTHER }, &miss);
+    /// A miss.
+    #[inline]
+    pub fn miss(&mut self, miss: &Miss) {
+        self.settle(miss.time_ns);
+        if let Some(span) = self.recent.iter().find(|span| span.holds(miss.addr)) {
+            self.count(span.slot, miss);
+        } else if self.managed.contains(&miss.addr) {
+            match self.find(miss.addr, miss.time_ns) {
+                Some(slot) => self.count(slot, miss),
+                None => self.early.push_back(*miss),
             }
+        } else {
+            self.count(if self.stack.contains(&miss.addr) { STACK } else { OTHER }, miss);
         }
+    }
+
+    /// Time has come so far: misses on memory in which no object has appeared since are nobody's.
+    pub fn settle(&mut self, time_ns: u64) {
         while self.early.front().is_some_and(|m| m.time_ns.saturating_add(TOLERANCE_NS) < time_ns) {
             let Some(miss) = self.early.pop_front() else { return };
             let slot = self.find(miss.addr, miss.time_ns).unwrap_or(OTHER);
@@ -180,13 +182,15 @@ impl Misses {
     fn find(&mut self, addr: u64, time_ns: u64) -> Option<usize> {
         let below = self.live.range(..=addr).next_back().map(|(_, span)| *span);
         if let Some(span) = below.filter(|s| s.holds(addr)) {
-            self.last = span;
+            self.recent[self.oldest] = span;
+            self.oldest = (self.oldest + 1) % RECENT;
             return Some(span.slot);
         }
         let lately = |died: u64| time_ns <= died.saturating_add(TOLERANCE_NS);
         self.dead.iter().rev().find(|(died, span)| lately(*died) && span.holds(addr)).map(|(_, span)| span.slot)
     }
 
+    #[inline]
     fn count(&mut self, slot: usize, miss: &Miss) {
         if miss.time_ns >= self.start_ns + MISS_INTERVAL_NS {
             self.close();
@@ -231,15 +235,13 @@ mod tests {
     #[test]
     fn a_miss_belongs_to_the_object_that_was_alive_at_its_time_even_if_the_address_is_used_again() {
         let mut m = misses();
-        for time in [200, 400, 600] {
-            m.hold(load(time * US, 0x10_1fff)); // in the object's last page, beyond its size
-        }
-        for (time, site) in [(100, A), (500, B)] {
-            m.count_before(time * US);
-            m.died(0x10_0000, time * US);
-            m.born(0x10_0000, 5000, site);
-        }
-        m.count_before(u64::MAX);
+        m.born(0x10_0000, 5000, A, 0);
+        m.miss(&load(200 * US, 0x10_1fff)); // in the object's last page, beyond its size
+        m.miss(&load(400 * US, 0x10_0000));
+        m.died(0x10_0000, 500 * US);
+        m.born(0x10_0000, 5000, B, 500 * US);
+        m.miss(&load(510 * US, 0x10_1fff));
+        m.settle(u64::MAX);
         let counted = m.take(true);
         assert_eq!((loads(&counted, Place::Site(A)), loads(&counted, Place::Site(B))), (2, 1));
     }
@@ -247,14 +249,13 @@ mod tests {
     #[test]
     fn clocks_that_disagree_by_less_than_the_tolerance_do_no_harm_and_by_more_are_not_believed() {
         let mut m = misses();
-        for time in [30, 60, 340, 360] {
-            m.hold(load(time * US, 0x10_0000));
-        }
-        m.count_before(100 * US);
-        m.born(0x10_0000, 4096, A);
-        m.count_before(300 * US);
+        m.miss(&load(30 * US, 0x10_0000));
+        m.miss(&load(60 * US, 0x10_0000));
+        m.born(0x10_0000, 4096, A, 100 * US);
         m.died(0x10_0000, 300 * US);
-        m.count_before(1000 * US);
+        m.miss(&load(340 * US, 0x10_0000));
+        m.miss(&load(360 * US, 0x10_0000));
+        m.settle(1000 * US);
         let counted = m.take(true);
         assert_eq!((loads(&counted, Place::Site(A)), loads(&counted, Place::Other)), (2, 2));
     }
@@ -262,11 +263,11 @@ mod tests {
     #[test]
     fn what_is_no_object_has_its_kind() {
         let mut m = misses();
-        m.born(0x10_0000, 4096, A);
+        m.born(0x10_0000, 4096, A, 0);
         for addr in [0x7000_1000, 0x40_0000, 0x10_2000] {
-            m.hold(load(US, addr));
+            m.miss(&load(US, addr));
         }
-        m.count_before(u64::MAX);
+        m.settle(u64::MAX);
         let counted = m.take(true);
         assert_eq!([Place::Stack, Place::Other, Place::Site(A)].map(|p| loads(&counted, p)), [1, 2, 0]);
     }
@@ -274,11 +275,10 @@ mod tests {
     #[test]
     fn counts_are_kept_by_interval() {
         let mut m = misses();
-        m.born(0x10_0000, 4096, A);
-        m.hold(Miss { store: true, latency_ns: 0, ..load(MISS_INTERVAL_NS - 1, 0x10_0000) });
-        m.hold(Miss { ahead: true, ..load(3 * MISS_INTERVAL_NS, 0x10_0000) });
-        m.hold(load(3 * MISS_INTERVAL_NS + 1, 0x10_0000));
-        m.count_before(u64::MAX);
+        m.born(0x10_0000, 4096, A, 0);
+        m.miss(&Miss { store: true, latency_ns: 0, ..load(MISS_INTERVAL_NS - 1, 0x10_0000) });
+        m.miss(&Miss { ahead: true, ..load(3 * MISS_INTERVAL_NS, 0x10_0000) });
+        m.miss(&load(3 * MISS_INTERVAL_NS + 1, 0x10_0000));
         let first = Counts { stores: 1, ..Counts::default() };
         let second = Counts { loads: 2, ahead: 1, latency_ns: 600, ..Counts::default() };
         assert_eq!(m.take(false), [(Place::Site(A), 0, first)]);
