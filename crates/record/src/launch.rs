@@ -400,7 +400,15 @@ impl Watch<'_> {
             ending |= last || state == state::EXITING;
             seen.push((i, gone, state, last));
         }
-        self.take_samples(if ending { u64::MAX } else { start.saturating_sub(TOLERANCE_NS) });
+        let mut horizon = start.saturating_sub(TOLERANCE_NS);
+        if ending && self.lab.is_some() {
+            // All samples of those that have ended; of the others, events up to the same moment.
+            horizon = self.now() + TOLERANCE_NS;
+            self.processes.iter_mut().filter(|p| !p.over).for_each(|p| {
+                p.drain(false);
+            });
+        }
+        self.take_samples(horizon);
         for (i, gone, state, last) in seen {
             if self.processes[i].over {
                 continue; // another image has taken its place meanwhile
