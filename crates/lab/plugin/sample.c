@@ -7,9 +7,14 @@
  * Processes are told apart by their page tables (CR3). The runtime in a process makes the introduction, by a no-op that
  * the plugin knows (plugin.c).
  */
+#define _GNU_SOURCE
 #include "sample.h"
+#include "clock.h"
 #include "tlb.h"
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 static uint64_t read_register(const char *name) {
   static __thread GByteArray *bytes;
@@ -60,6 +65,31 @@ void sample_process(struct vcpu *v) {
   v->pid = pid;
 }
 
+static bool has_room(uint64_t number) {
+  return number - __atomic_load_n(&window->taken, __ATOMIC_ACQUIRE) < window->samples;
+}
+
+/* The ring is full: this vCPU halts while the reader, on another one, makes room. Time goes on meanwhile, so that a
+ * program that is sampled densely is slowed rather than seen in part. If nothing is taken the reader waits for this very
+ * vCPU, and the sample is dropped. */
+static bool await_room(struct vcpu *v) {
+  enum { NAP_NS = 20000, PATIENCE = 500 };
+  uint64_t taken = window->taken;
+  bool room = false;
+  clock_idle(v);
+  for (unsigned still = 0; !room && still < PATIENCE; still++) {
+    struct timespec nap = {0, NAP_NS};
+    syscall(SYS_nanosleep, &nap, NULL);
+    uint64_t now = __atomic_load_n(&window->taken, __ATOMIC_ACQUIRE);
+    if (now != taken) still = 0;
+    taken = now;
+    /* Not for a single one, or every sample would wait. */
+    room = window->given - taken < window->samples / 2;
+  }
+  clock_resume(v);
+  return room;
+}
+
 void sample_miss(struct vcpu *v, const struct insn *insn, uint64_t address, unsigned tier, uint64_t start, uint64_t done,
                  bool store, bool ahead) {
   uint64_t period = window->period;
@@ -71,7 +101,7 @@ void sample_miss(struct vcpu *v, const struct insn *insn, uint64_t address, unsi
   v->countdown = period;
   uint64_t number = __atomic_load_n(&window->given, __ATOMIC_RELAXED);
   do {
-    if (number - __atomic_load_n(&window->taken, __ATOMIC_ACQUIRE) >= window->samples) {
+    if (!has_room(number) && !await_room(v)) {
       __atomic_fetch_add(&window->dropped, 1, __ATOMIC_RELAXED);
       return;
     }

@@ -36,7 +36,7 @@ const IDLE_PERIOD: Duration = Duration::from_millis(60);
 /// Events this young are held back: an older one of another thread may not have been read yet.
 const REORDER_NS: u64 = 1_000_000;
 /// Residency is read first after so long, then at this interval or more rarely if that would cost over 1 %.
-const FIRST_READING: Duration = Duration::from_millis(250);
+const FIRST_READING: Duration = Duration::from_millis(50);
 const READING: Duration = Duration::from_secs(1);
 const READING_COST: u32 = 100;
 /// Sinks are told to make things durable this often.

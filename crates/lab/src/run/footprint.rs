@@ -1,6 +1,7 @@
 //! How much memory a program uses: measured by a run without the time model, and remembered in the lab's folder.
 
 use super::layout;
+use super::model::Watched;
 use super::program::Start;
 use super::session::Session;
 use super::{Placement, Progress, Request, follow};
@@ -71,7 +72,9 @@ fn measure(
     let layout = layout::lay_out(scaled, &Placement::AllSlow, request.memory, None);
     let session = Session::create()?;
     let job = program.job(&layout, None, SAMPLE_NS);
-    let machine = layout.machine(&session, false, None);
+    // The model is there, since the program may look for its window, but stays off.
+    let watched = Watched::prepare(installation, &layout, &session)?;
+    let machine = layout.machine(&session, false, Some(watched.model.clone()));
     let mut quiet = Quiet(progress);
     let followed =
         follow::follow(installation, &machine, &session, &job, request.stdin.as_ref(), deadline, &mut quiet)?;

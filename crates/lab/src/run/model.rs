@@ -15,8 +15,8 @@ use wire::lab::Window;
 
 const CONFIG: &str = "memsim.conf";
 const WINDOW: &str = "window";
-/// Samples that the ring between plugin and guest holds.
-const SAMPLES: u64 = 1 << 16;
+/// Samples that the ring between plugin and guest holds: 32 MiB, of which only what is used takes room.
+const SAMPLES: u64 = 1 << 19;
 /// A point of the bandwidth series, in ps.
 const STEP_PS: u64 = 10_000_000_000;
 /// Bytes of a cache line.
