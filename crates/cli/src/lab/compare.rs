@@ -43,6 +43,9 @@ pub struct Args {
     /// Write the page with the picture to this file [default: in the folder]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Also write the picture alone to this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Also write all figures to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -76,7 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut base = args.machine.request(args.command)?;
     base.roi = args.roi;
     base.llc = args.llc;
-    for file in args.json.iter() {
+    for file in args.svg.iter().chain(&args.json) {
         output::can_write(file, Path::new(""))?;
     }
     let what = Compare {
@@ -100,6 +103,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let width = terminal_size::terminal_size().map_or(120, |(w, _)| usize::from(w.0));
     output::print(&report::comparison(&comparison, width))?;
     output::write(&html, &report::comparison_page(&comparison), Path::new(""))?;
+    if let Some(file) = &args.svg {
+        output::write(file, &report::comparison_svg(&comparison), Path::new(""))?;
+    }
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&comparison).context("the figures cannot be written as JSON")?;
         output::write(file, &(text + "\n"), Path::new(""))?;
