@@ -5,7 +5,8 @@ use super::{Progress, Stream};
 use crate::Error;
 use crate::job::{BOOTED, JOB, Job, REPORT, Report, STDERR, STDIN, STDOUT};
 use crate::machine::{CONSOLE, Guest, Machine, State};
-use crate::setup::Installation;
+use crate::setup::{self, Installation};
+use ::model::Bytes;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -15,6 +16,9 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_millis(10);
 /// A guest takes seconds to boot; on a busy machine many.
 const BOOT: Duration = Duration::from_secs(120);
+
+/// Less than this is a full disk.
+const FULL: Bytes = Bytes::kib(256);
 
 /// What came of following.
 pub struct Followed {
@@ -67,6 +71,15 @@ pub fn follow(
             return Err(Error("interrupted".into()));
         }
         if let State::Off(why) = state {
+            if let Ok((free, _)) = setup::file_system(session.dir()) {
+                if free < FULL {
+                    return Err(Error(format!(
+                        "the guest could not go on: the disk with its folder {} is full; make room or set TMPDIR to another \
+                         folder",
+                        session.dir().display()
+                    )));
+                }
+            }
             return Err(failed(session, &format!("the guest ended before its program did ({why})")));
         }
         if boot.is_none() && began.elapsed() > BOOT {

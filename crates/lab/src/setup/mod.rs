@@ -319,23 +319,31 @@ fn machine_can() -> Result<(), Error> {
 
 /// Whether the lab fits into the file system of `dir`, and may run programs there.
 fn has_room(dir: &Path) -> Result<(), Error> {
-    let path = CString::new(dir.as_os_str().as_bytes()).map_err(|e| cannot("find", dir)(e.into()))?;
-    // SAFETY: statvfs is a struct of integers, for which zero is a value.
-    let mut about: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends with a zero byte, and the struct outlives the call.
-    if unsafe { libc::statvfs(path.as_ptr(), &mut about) } != 0 {
-        return Err(cannot("find", dir)(io::Error::last_os_error()));
-    }
+    let (free, flags) = file_system(dir).map_err(cannot("find", dir))?;
     let at = dir.display();
-    if about.f_flag & libc::ST_NOEXEC != 0 {
+    if flags & libc::ST_NOEXEC != 0 {
         return Err(Error(format!("{at} is mounted noexec, and the lab runs QEMU; name another folder by --dir")));
     }
-    let free = Bytes(about.f_bavail.saturating_mul(about.f_frsize));
     match free < SPACE {
         true => Err(Error(format!(
             "the lab needs {SPACE} for a while, and {at} has {free} free; make room or name another folder by --dir"
         ))),
         false => Ok(()),
+    }
+}
+
+/// What is free in the file system of `dir`, and its mount flags.
+///
+/// # Errors
+/// If there is no such folder.
+pub(crate) fn file_system(dir: &Path) -> io::Result<(Bytes, libc::c_ulong)> {
+    let path = CString::new(dir.as_os_str().as_bytes())?;
+    // SAFETY: statvfs is a struct of integers, for which zero is a value.
+    let mut about: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a zero byte, and the struct outlives the call.
+    match unsafe { libc::statvfs(path.as_ptr(), &mut about) } {
+        0 => Ok((Bytes(about.f_bavail.saturating_mul(about.f_frsize)), about.f_flag)),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
