@@ -4,7 +4,8 @@
 //! `libhearth.so` beside it) and the programs of `tests/programs`, which they build with make.
 
 mod command;
+pub mod lab;
 mod room;
 
-pub use command::{Ended, run, run_as_nobody, spawn, wait};
+pub use command::{Ended, Running, run, run_as_nobody, spawn, wait};
 pub use room::{Room, function_sites, hearth, program, programs, require_tool, workspace};

@@ -13,7 +13,8 @@ pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in the workspace")
 }
 
-fn target() -> PathBuf {
+/// The folder of what was built.
+pub(crate) fn target() -> PathBuf {
     let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     workspace().join(named.unwrap_or_else(|| "target".into()))
 }

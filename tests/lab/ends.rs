@@ -1,0 +1,80 @@
+//! A program in the lab does what it does outside: input, output, files, and how it ends. And it does so in the same time
+//! again.
+
+use hearth_tests::lab::Lab;
+use hearth_tests::{program, wait};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+const SCRIPT: &str = "
+echo \"$GREETING from $(pwd)\"
+echo 'to standard error' >&2
+tr a-z A-Z
+mkdir -p made/below
+echo kept > made/below/file
+echo changed >> old
+chmod 700 old
+echo dropped > /var/tmp/hearth-lab-elsewhere
+exit 7
+";
+
+#[test]
+fn input_output_files_and_exit_code_are_the_programs_own() {
+    let lab = Lab::enter();
+    fs::write(lab.room.path("old"), "first\n").expect("writing");
+    fs::write(lab.room.path("input"), "what is read\n").expect("writing");
+    let mut command =
+        lab.command(&["--fast", "64MiB", "--memory", "256MiB", "--llc", "1MiB", "--", "/bin/sh", "-c", SCRIPT]);
+    command.env("GREETING", "hello").stdin(File::open(lab.room.path("input")).expect("reading"));
+    let ended = wait(hearth_tests::spawn(&mut command), Duration::from_secs(180)).expect(7);
+    let folder = lab.room.path("").canonicalize().expect("the room");
+    assert_eq!(ended.stdout, format!("hello from {}\nWHAT IS READ\n", folder.display()));
+    assert!(ended.stderr.contains("to standard error\n"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("hearth: exit 7"), "{}", ended.stderr);
+    let read = |name: &str| fs::read_to_string(lab.room.path(name)).expect("a file that was brought back");
+    assert_eq!((read("made/below/file"), read("old")), ("kept\n".to_string(), "first\nchanged\n".to_string()));
+    let mode = fs::metadata(lab.room.path("old")).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    assert!(!fs::exists("/var/tmp/hearth-lab-elsewhere").expect("asking"), "files elsewhere are dropped");
+    lab.left_nothing();
+}
+
+#[test]
+fn a_signal_is_told_as_a_shell_tells_it() {
+    let lab = Lab::enter();
+    let (ended, figures) = lab.run_any(&["--fast", "64MiB"], &["/bin/sh", "-c", "echo before; kill -SEGV $$"]);
+    assert_eq!((ended.status, ended.stdout.as_str()), (128 + libc::SIGSEGV, "before\n"), "{}", ended.stderr);
+    assert_eq!(figures["signal"], Value::from(libc::SIGSEGV));
+    assert!(ended.stderr.contains("hearth: signal 11"), "{}", ended.stderr);
+}
+
+/// Whether two figures are less than 1 % apart.
+fn equal(a: f64, b: f64) -> bool {
+    (a / b - 1.0).abs() < 0.01
+}
+
+#[test]
+fn the_same_run_takes_the_same_time() {
+    let lab = Lab::enter();
+    let run = || {
+        let options = ["--fast", "32MiB", "--vcpus", "1"];
+        let (_, figures) = lab.run(&options, &[&program("placed"), "2"]);
+        let count = |what: &str| figures["counters"][what].as_f64().expect("a count");
+        assert!(count("accesses") > 2e6, "the model was on");
+        println!("{} ns, of which {} for memory", figures["guest_ns"], count("waited_ns"));
+        (figures["guest_ns"].as_f64().expect("guest time"), count("waited_ns"), count("instructions"))
+    };
+    let mut runs = vec![run(), run()];
+    for of in [|r: &(f64, f64, f64)| r.1, |r: &(f64, f64, f64)| r.2] {
+        assert!(equal(of(&runs[0]), of(&runs[1])), "{runs:?}");
+    }
+    // A host with much else to do lets the guest wait for its files: that is seen as time that passed. Then two runs
+    // that were served in time are looked for.
+    let alike = |runs: &[(f64, f64, f64)]| (1..runs.len()).any(|i| runs[..i].iter().any(|r| equal(r.0, runs[i].0)));
+    while !alike(&runs) {
+        assert!(runs.len() < 4, "no two of {runs:?} are alike");
+        runs.push(run());
+    }
+}

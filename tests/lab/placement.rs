@@ -1,0 +1,109 @@
+//! Pages are where the placement wants them, as the guest's kernel tells the program itself.
+
+use hearth_tests::lab::{Lab, PLATFORM};
+use hearth_tests::{Ended, hearth, program};
+use model::landing::{Landing, SiteLanding};
+use serde_json::Value;
+
+/// Pages of an object on node 0, the fast one here, and on node 1.
+fn pages(ended: &Ended, object: &str, after: bool) -> [u64; 2] {
+    let mut said = ended.stdout.lines().filter_map(|l| l.strip_prefix(object)?.strip_prefix(' '));
+    let line = if after { said.nth(1) } else { said.next() };
+    let mut numbers = line.unwrap_or_else(|| panic!("nothing about {object}:\n{}", ended.stdout)).split(' ');
+    std::array::from_fn(|_| numbers.next().and_then(|n| n.parse().ok()).expect("two numbers"))
+}
+
+fn share(on: [u64; 2], node: usize) -> f64 {
+    on[node] as f64 / (on[0] + on[1]) as f64
+}
+
+/// A plan for `placed` by what the lab's own sampler saw.
+fn plan(lab: &Lab, fast: &str) {
+    let (placed, hearth) = (program("placed"), hearth());
+    let record =
+        [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--", &placed, "1"];
+    lab.run(&["--fast", "64MiB"], &record);
+    lab.room.hearth(&["plan", "p.hearth", "--platform", PLATFORM, "--fast", fast, "-o", "plan.toml"]).expect(0);
+}
+
+fn landing(figures: &Value) -> Landing {
+    serde_json::from_value(figures["landing"].clone()).expect("a guided run says where objects landed")
+}
+
+fn site<'a>(landing: &'a Landing, function: &str) -> &'a SiteLanding {
+    let of = |s: &&SiteLanding| s.label.starts_with(&format!("{function} ("));
+    landing.sites.iter().find(of).unwrap_or_else(|| panic!("{function} did not allocate: {landing:?}"))
+}
+
+#[test]
+fn a_guided_run_places_every_page_as_planned_and_falls_back_when_the_tier_is_full() {
+    let lab = Lab::enter();
+    // Hot and warm fit, with the small objects that are written now and then; the cold one does not.
+    plan(&lab, "24MiB");
+    let (ended, figures) = lab.run(&["--placement", "plan:plan.toml", "--fast", "40MiB"], &[&program("placed"), "1"]);
+    let landed = landing(&figures);
+    for (object, tier, node) in [("hot", "dram", 0), ("warm", "dram", 0), ("cold", "cxl", 1)] {
+        let site = site(&landed, &format!("alloc_{object}"));
+        assert_eq!(site.planned, tier, "{site:?}");
+        let told = site.on_planned.expect("read back");
+        let own = share(pages(&ended, object, true), node);
+        println!("{object}: {:.2} % on {tier} as told, {:.2} % as the program sees it", 100.0 * told, 100.0 * own);
+        assert!(told >= 0.99 && own >= 0.99, "{object}: {told} and {own}; {}", ended.stdout);
+    }
+    // And every other site that was planned, whatever the policy made of it.
+    for site in &landed.sites {
+        assert!(site.on_planned.is_none_or(|share| share >= 0.99), "{site:?}");
+    }
+    assert!(landed.unmatched.is_empty(), "{landed:?}");
+
+    // The same plan with less memory than it counts on: the run ends well, with the tier full and the rest elsewhere.
+    let (ended, figures) = lab.run(&["--placement", "plan:plan.toml", "--fast", "8MiB"], &[&program("placed"), "1"]);
+    let fast = |object| pages(&ended, object, true)[0];
+    let planned = fast("hot") + fast("warm");
+    println!("of a full tier: {planned} pages fast");
+    assert!(planned * 4 <= 8 << 10, "more than there is: {}", ended.stdout);
+    let elsewhere = pages(&ended, "hot", true)[1] + pages(&ended, "warm", true)[1];
+    assert!(elsewhere * 4 >= (16 - 8) << 10, "{}", ended.stdout);
+    let hot = site(&landing(&figures), "alloc_hot").on_planned.expect("read back");
+    assert!(
+        (hot - share(pages(&ended, "hot", true), 0)).abs() < 0.01,
+        "the proof says the same: {hot}, {}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn the_kernel_promotes_what_is_hot_and_demotes_what_is_cold() {
+    let lab = Lab::enter();
+    // Cold memory is there first and takes the fast memory; then follow seconds of loads of the hot one.
+    let command = [&*program("placed"), "10", "8", "4", "48"];
+    let (ended, figures) = lab.run(&["--placement", "kernel", "--fast", "32MiB"], &command);
+    let grown = |counter: &str| figures["kernel"][counter].as_u64().unwrap_or(0);
+    println!("{}promoted {}, demoted {}", ended.stdout, grown("pgpromote_success"), grown("pgdemote_kswapd"));
+    assert!(grown("pgpromote_success") > 0, "{}", figures["kernel"]);
+    assert!(grown("pgdemote_kswapd") + grown("pgdemote_direct") > 0, "{}", figures["kernel"]);
+    // Which of the two that are used comes first is the kernel's choice.
+    let fast = |after| pages(&ended, "hot", after)[0] + pages(&ended, "warm", after)[0];
+    assert!(fast(true) > fast(false), "what is used has no more fast memory than before: {}", ended.stdout);
+    assert!(pages(&ended, "cold", true)[0] < pages(&ended, "cold", false)[0], "{}", ended.stdout);
+}
+
+#[test]
+fn memory_mode_serves_what_fits_from_the_fast_memory() {
+    let lab = Lab::enter();
+    let (ended, figures) = lab.run(&["--placement", "memory-mode", "--fast", "32MiB"], &[&program("placed"), "2"]);
+    for object in ["hot", "warm", "cold", "many"] {
+        assert_eq!(share(pages(&ended, object, true), 1), 1.0, "all pages are in the slow memory: {}", ended.stdout);
+    }
+    let counters = &figures["counters"];
+    let count = |value: &Value| value.as_u64().expect("a count");
+    let tier = |name: &str| {
+        let tiers = counters["tiers"].as_array().expect("tiers");
+        count(&tiers.iter().find(|t| t["name"] == name).expect("the tier")["loads"])
+    };
+    let (fast, slow) = (tier("dram"), tier("cxl"));
+    println!("{} hits; loads served: {fast} by the fast memory, {slow} by the slow", counters["memory_hits"]);
+    assert!(count(&counters["memory_hits"]) >= fast && fast > 0);
+    // 16 MiB are used again and again; a cache of 32 MiB, direct-mapped, has nearly all of it after the first time.
+    assert!(fast > 4 * slow, "{fast} loads from the fast memory, {slow} from the slow");
+}

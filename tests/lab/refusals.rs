@@ -1,0 +1,85 @@
+//! What cannot be done is answered by one sentence and exit code 2; and however a run ends, no machine outlives it.
+
+use hearth_tests::lab::Lab;
+use hearth_tests::{Ended, program, run, wait};
+use std::time::Duration;
+
+/// One sentence that says all these, status 2, and nothing left.
+#[track_caller]
+fn refused(lab: &Lab, ended: &Ended, says: &[&str]) {
+    let text = ended.stderr.trim_end();
+    assert_eq!(ended.status, 2, "{text}");
+    assert!(text.starts_with("hearth: ") && text.lines().count() == 1, "not one sentence: {text}");
+    for word in says {
+        assert!(text.contains(word), "`{word}` is missing in: {text}");
+    }
+    lab.left_nothing();
+}
+
+#[test]
+fn what_cannot_be_done_is_said_at_once() {
+    let lab = Lab::enter();
+    let sh = ["--", "/bin/sh", "-c", ":"];
+    for (options, says) in [
+        (&["--platform", "no-such-machine"][..], &["no-such-machine", "known are"][..]),
+        (&["--platform", "grace-hopper"], &["latency", "--set"]),
+        (&["--placement", "plan:no-such-plan.toml"], &["no-such-plan.toml"]),
+        (&["--memory", "64TiB", "--fast", "1GiB", "--llc", "1MiB"], &["memory", "--memory"]),
+        (&["--dir", "/no/such/lab"], &["/no/such/lab", "hearth lab setup"]),
+        (&["--json", "no/such/folder/figures.json"], &["no/such/folder"]),
+    ] {
+        refused(&lab, &run(&mut lab.command(&[options, &sh].concat())), says);
+    }
+    for program in ["no-such-program", "./no-such-program", "/"] {
+        refused(&lab, &run(&mut lab.command(&["--", program])), &[program]);
+    }
+    // The command line's own mistakes are told with the usage, which has more lines.
+    for options in [&["--placement", "fastest"][..], &["--fast", "0"], &["--timeout", "soon"], &["--vcpus", "64"]] {
+        let ended = run(&mut lab.command(&[options, &sh].concat()));
+        assert_eq!(ended.status, 2, "{options:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(options[0]), "{options:?}: {}", ended.stderr);
+        lab.left_nothing();
+    }
+}
+
+/// Never ends by itself.
+const FOREVER: [&str; 3] = ["/bin/sh", "-c", "while :; do :; done"];
+const FAST: [&str; 2] = ["--fast", "64MiB"];
+const LIMIT: Duration = Duration::from_secs(180);
+
+#[test]
+fn a_run_that_takes_too_long_is_ended() {
+    let lab = Lab::enter();
+    let ended = wait(lab.start(&[&FAST[..], &["--timeout", "3s"]].concat(), &FOREVER), LIMIT);
+    refused(&lab, &ended, &["--timeout"]);
+}
+
+#[test]
+fn no_machine_outlives_the_command_that_started_it() {
+    let lab = Lab::enter();
+    let running = lab.start(&FAST, &FOREVER);
+    lab.until_it_runs();
+    running.signal(libc::SIGINT);
+    let ended = wait(running, LIMIT);
+    assert_eq!(ended.status, 128 + libc::SIGINT, "{}", ended.stderr);
+    lab.left_nothing();
+
+    let running = lab.start(&FAST, &FOREVER);
+    lab.until_it_runs();
+    running.signal(libc::SIGKILL);
+    wait(running, LIMIT);
+    lab.until_it_is_gone();
+    // Its folder is swept up by the next run.
+    let (ended, _) = lab.run(&FAST, &[&program("placed"), "0"]);
+    assert!(ended.stdout.starts_with("hot "), "{}", ended.stdout);
+}
+
+#[test]
+fn a_machine_that_dies_is_told_of() {
+    let lab = Lab::enter();
+    let running = lab.start(&FAST, &FOREVER);
+    let qemu = lab.until_it_runs();
+    // SAFETY: sends a signal to a process that was seen running for this lab a moment ago.
+    unsafe { libc::kill(qemu, libc::SIGKILL) };
+    refused(&lab, &wait(running, LIMIT), &["the guest ended before its program did"]);
+}

@@ -1,0 +1,134 @@
+//! The lab in tests: set up once, and one emulated machine at a time, so that their time limits mean something.
+
+use crate::command::{Ended, Running, run, spawn, wait};
+use crate::room::{Room, hearth, target};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// The platform of the tests. Its figures are idle ones, so that a program that hardly loads the memory must get them.
+pub const PLATFORM: &str = "cxl-expander";
+/// Virtual CPUs, if a test does not say otherwise.
+pub const VCPUS: f64 = 2.0;
+/// A machine of the test's size: with a size for caches and fast memory nobody needs to measure the footprint first.
+const MACHINE: [&str; 6] = ["--platform", PLATFORM, "--memory", "256MiB", "--llc", "1MiB"];
+/// Most time for one machine, on a busy host.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// A fresh folder to run programs in the lab from, and the right to the only machine.
+pub struct Lab {
+    /// The programs' current folder.
+    pub room: Room,
+    /// Where sessions' folders go, so that nothing else is there.
+    sessions: Room,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Lab {
+    /// Waits for its turn; sets the lab up if no test did before.
+    #[track_caller]
+    pub fn enter() -> Lab {
+        static TURN: Mutex<()> = Mutex::new(());
+        // A test that failed has left nothing behind that hurts the next.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        folder();
+        Lab { room: Room::new(), sessions: Room::new(), _turn: turn }
+    }
+
+    /// `hearth lab run` with these arguments, and nothing said about the machine.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.room.command(hearth());
+        command.env("HEARTH_LAB", folder()).env("TMPDIR", self.sessions.path(""));
+        command.args(["lab", "run"]).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a program on the machine of the tests.
+    #[track_caller]
+    pub fn start(&self, options: &[&str], program: &[&str]) -> Running {
+        spawn(&mut self.command(&[&MACHINE, options, &["--"], program].concat()))
+    }
+
+    /// Runs a program on the machine of the tests, to its end and to exit code 0. Gives what it printed, and the figures.
+    #[track_caller]
+    pub fn run(&self, options: &[&str], program: &[&str]) -> (Ended, Value) {
+        let (ended, figures) = self.run_any(options, program);
+        (ended.expect(0), figures)
+    }
+
+    /// The same, however the program ends.
+    #[track_caller]
+    pub fn run_any(&self, options: &[&str], program: &[&str]) -> (Ended, Value) {
+        let json = self.room.path("figures.json");
+        let options = [options, &["--json", "figures.json"]].concat();
+        let ended = wait(self.start(&options, program), LIMIT);
+        let text = fs::read_to_string(&json).unwrap_or_else(|e| panic!("no figures ({e}): {}", ended.stderr));
+        fs::remove_file(&json).expect("the figures were read");
+        self.left_nothing();
+        (ended, serde_json::from_str(&text).expect("the figures are JSON"))
+    }
+
+    /// No folder and no process of a run is left.
+    #[track_caller]
+    pub fn left_nothing(&self) {
+        let place = self.sessions.path("");
+        let folders: Vec<PathBuf> = fs::read_dir(&place)
+            .expect("the sessions' place")
+            .flatten()
+            .map(|e| e.path())
+            .filter(|p| p.is_dir())
+            .collect();
+        assert!(folders.is_empty(), "folders of sessions were left: {folders:?}");
+        assert_eq!(processes_naming(&place), [], "processes were left");
+    }
+
+    /// Waits until QEMU runs for a session of this lab. Gives its process id.
+    #[track_caller]
+    pub fn until_it_runs(&self) -> i32 {
+        for _ in 0..LIMIT.as_millis() / 20 {
+            let mut processes = processes_naming(&self.sessions.path("")).into_iter();
+            if let Some((id, _)) = processes.find(|(_, line)| line.contains("qemu-system")) {
+                return id;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("QEMU never started");
+    }
+
+    /// Waits until no process of a session is left.
+    #[track_caller]
+    pub fn until_it_is_gone(&self) {
+        for _ in 0..500 {
+            if processes_naming(&self.sessions.path("")).is_empty() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("processes were left: {:?}", processes_naming(&self.sessions.path("")));
+    }
+}
+
+/// Ids and command lines of all processes that name this folder.
+fn processes_naming(folder: &Path) -> Vec<(i32, String)> {
+    let name = folder.to_str().expect("a readable name");
+    let processes = fs::read_dir("/proc").expect("/proc").flatten().filter_map(|entry| {
+        let id = entry.file_name().to_str()?.parse().ok()?;
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        Some((id, String::from_utf8_lossy(&line).replace('\0', " ")))
+    });
+    processes.filter(|(_, line)| line.contains(name)).collect()
+}
+
+/// The lab's folder: `$HEARTH_LAB`, or one among what was built. Set up first, which is quick if it was before.
+#[track_caller]
+fn folder() -> &'static Path {
+    static READY: OnceLock<PathBuf> = OnceLock::new();
+    READY.get_or_init(|| {
+        let dir = std::env::var_os("HEARTH_LAB").map_or_else(|| target().join("lab"), PathBuf::from);
+        run(Command::new(hearth()).args(["lab", "setup", "--dir"]).arg(&dir)).expect(0);
+        dir
+    })
+}
