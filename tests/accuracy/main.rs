@@ -1,6 +1,6 @@
 //! The page-fault sampler ranks objects by their cache misses as a simulated cache does, as root and as any user.
 
-use hearth_tests::{Room, function_sites, hearth, program, run, run_as_nobody};
+use hearth_tests::{Room, function_sites, hearth, program, run, run_as_nobody, spearman};
 use model::Observed;
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,23 +53,6 @@ fn estimated(observed: &Observed) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// Spearman's rank correlation; equal values share their mean rank.
-fn spearman(a: &[f64], b: &[f64]) -> f64 {
-    let ranks = |v: &[f64]| -> Vec<f64> {
-        v.iter()
-            .map(|x| {
-                let below = v.iter().filter(|y| *y < x).count() as f64;
-                let equal = v.iter().filter(|y| *y == x).count() as f64;
-                below + (equal + 1.0) / 2.0
-            })
-            .collect()
-    };
-    let (a, b) = (ranks(a), ranks(b));
-    let mean = (a.len() as f64 + 1.0) / 2.0;
-    let sum = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| (x - mean) * (y - mean)).sum::<f64>();
-    sum(&a, &b) / (sum(&a, &a) * sum(&b, &b)).sqrt()
-}
-
 #[track_caller]
 fn agree(who: &str, estimated: &BTreeMap<String, f64>, simulated: &BTreeMap<String, f64>) {
     let total: f64 = estimated.values().sum();
@@ -108,11 +91,4 @@ fn misses_are_ranked_as_a_simulated_cache_ranks_them() {
     nobody.args(["record", "--sampler", "page-fault", "-o", "nobody.hearth", "--", "./eight", "--work", WORK]);
     run(run_as_nobody(&mut nobody)).expect(0);
     agree("a user without privileges", &estimated(&room.observed("nobody.hearth")), &truth);
-}
-
-#[test]
-fn spearman_knows_its_extremes() {
-    assert_eq!(spearman(&[1.0, 2.0, 3.0], &[10.0, 200.0, 3000.0]), 1.0);
-    assert_eq!(spearman(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), -1.0);
-    assert!((spearman(&[1.0, 2.0, 3.0, 4.0], &[1.0, 3.0, 2.0, 4.0]) - 0.8).abs() < 1e-12);
 }

@@ -5,7 +5,9 @@
 
 mod command;
 pub mod lab;
+mod rank;
 mod room;
 
 pub use command::{Ended, Running, run, run_as_nobody, spawn, wait};
+pub use rank::spearman;
 pub use room::{Room, function_sites, hearth, program, programs, require_tool, workspace};
