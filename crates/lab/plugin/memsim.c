@@ -33,7 +33,7 @@ static struct qemu_plugin_scoreboard *counts;
 static qemu_plugin_u64 instructions, since_sync;
 static qemu_plugin_id_t self;
 static volatile bool on;
-static uint64_t on_since_ns;
+static uint64_t on_since_ns, on_since_ps;
 static uint64_t insns_before[WINDOW_VCPUS], insns_at_on[WINDOW_VCPUS];
 
 static void publish(struct vcpu *v) {
@@ -89,7 +89,7 @@ static void on_page_table(unsigned c, void *unused) {
 
 static void install(qemu_plugin_id_t id);
 
-static void switch_on(void) {
+static void switch_on(struct vcpu *by) {
   if (on) return;
   window->on_count++;
   if (!clock_simulated()) {
@@ -112,12 +112,13 @@ static void switch_on(void) {
   for (unsigned i = 0; i < WINDOW_VCPUS; i++)
     if (vcpus[i].exists) insns_at_on[i] = *vcpus[i].insns;
   on_since_ns = host_ns();
+  on_since_ps = vcpu_time(by);
   on = true;
   window->on = 1;
   qemu_plugin_reset(self, install);
 }
 
-static void switch_off(void) {
+static void switch_off(struct vcpu *by) {
   if (!on) return;
   for (unsigned i = 0; i < WINDOW_VCPUS; i++) {
     if (!vcpus[i].exists) continue;
@@ -125,6 +126,9 @@ static void switch_off(void) {
     insns_before[i] = vcpus[i].seen->instructions;
   }
   window->host_ns += host_ns() - on_since_ns;
+  /* Another vCPU may have switched it on, and be a little ahead of this one. */
+  uint64_t now = vcpu_time(by);
+  window->on_ps += now > on_since_ps ? now - on_since_ps : 0;
   on = false;
   window->on = 0;
   qemu_plugin_reset(self, install);
@@ -133,10 +137,10 @@ static void switch_off(void) {
 static void on_magic(unsigned c, void *data) {
   struct vcpu *v = &vcpus[c];
   switch ((uintptr_t)data) {
-  case MAGIC_ON: switch_on(); break;
+  case MAGIC_ON: switch_on(v); break;
   case MAGIC_OFF:
     if (on) core_drain(v);
-    switch_off();
+    switch_off(v);
     break;
   case MAGIC_PROCESS: sample_process(v); break;
   }

@@ -86,7 +86,8 @@ struct window {
   uint64_t processes;   /* entries of the table below */
   uint64_t failed;      /* not 0: the plugin stopped; see the console log */
   uint64_t memory_hits[WINDOW_VCPUS]; /* memory mode: misses served by the fast memory */
-  uint64_t unused[4];
+  uint64_t on_ps;       /* simulated time from each switching on to the switching off after it, summed */
+  uint64_t unused[3];
   struct window_vcpu vcpu[WINDOW_VCPUS];
   struct window_process process[WINDOW_PROCESSES];
   struct window_step step[WINDOW_STEPS];

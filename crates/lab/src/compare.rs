@@ -349,7 +349,7 @@ impl Row {
         let fast = outcome.tiers.first().map_or(0, |t| t.node);
         // Readings are evenly spaced. Before the region of interest memory is still being filled, fast memory first.
         let (mut in_fast, mut in_all) = (0.0, 0.0);
-        let begin = outcome.run_ns - outcome.guest_ns;
+        let begin = outcome.run_ns.saturating_sub(outcome.guest_ns);
         let counts = outcome.residency.partition_point(|r| r.at_ns < begin).min(outcome.residency.len().max(1) - 1);
         for reading in outcome.residency.iter().skip(counts) {
             in_fast += reading.bytes.get(fast as usize).copied().unwrap_or(0) as f64;

@@ -154,7 +154,9 @@ pub struct Header {
     pub failed: AtomicU64,
     /// Memory mode: misses served by fast memory, by vCPU.
     pub memory_hits: [u64; VCPUS],
-    unused: [u64; 4],
+    /// Simulated time from each switching on to the switching off after it, summed, ps.
+    pub on_ps: AtomicU64,
+    unused: [u64; 3],
     vcpu: [VcpuCounts; VCPUS],
     process: [Process; PROCESSES],
     step: [Step; STEPS],

@@ -14,6 +14,8 @@ const MPOL_BIND: libc::c_int = 2;
 
 /// Memory held until dropped.
 pub struct Ballast {
+    node: u32,
+    bytes: u64,
     chunks: Vec<(*mut libc::c_void, u64)>,
     /// What the node has free for a program, in bytes, as read back from the kernel.
     pub left: u64,
@@ -36,7 +38,7 @@ impl Ballast {
                 model::Bytes(bytes)
             )));
         }
-        let mut ballast = Ballast { chunks: Vec::new(), left: before };
+        let mut ballast = Ballast { node, bytes, chunks: Vec::new(), left: before };
         // Best effort: what is left shall be whole huge pages, as on a machine that has just booted.
         let _ = std::fs::write("/proc/sys/vm/compact_memory", "1");
         // By huge pages as far as that goes; then by small ones, for which the kernel takes the pieces first. Of those it
@@ -57,6 +59,25 @@ impl Ballast {
             }
         }
         Ok(ballast)
+    }
+
+    /// Gives memory back until the program, which holds `used` bytes of the node, can have all that it is to have. What
+    /// the kernel caches of files meanwhile would else be the program's loss; on a machine of real size it is nothing.
+    pub fn settle(&mut self, used: u64) {
+        // Small pieces were taken last.
+        while let Some((at, size)) = self.chunks.pop() {
+            let free = free_for_programs(self.node).unwrap_or(u64::MAX);
+            if free.saturating_add(used) >= self.bytes {
+                self.chunks.push((at, size));
+                return;
+            }
+            let keep = size - size.min(HUGE);
+            // SAFETY: the end of what `take` mapped; nobody else knows of it.
+            unsafe { libc::munmap(at.byte_add(keep as usize), (size - keep) as usize) };
+            if keep > 0 {
+                self.chunks.push((at, keep));
+            }
+        }
     }
 }
 

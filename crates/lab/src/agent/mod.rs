@@ -52,13 +52,14 @@ fn work(session: &Path) -> Result<Report, Error> {
     if job.terminal.is_none() {
         warm::program(&job);
     }
-    let ballast = match job.limit {
+    let mut ballast = match job.limit {
         Some((node, bytes)) => Some(ballast::Ballast::fill(node, bytes)?),
         None => None,
     };
-    let mut report = watch::run(&job, session, &cgroup)?;
+    let limit_bytes = ballast.as_ref().map(|b| b.left);
+    let mut report = watch::run(&job, session, &cgroup, ballast.as_mut())?;
     report.settings = settings;
-    report.limit_bytes = ballast.as_ref().map(|b| b.left);
+    report.limit_bytes = limit_bytes;
     drop(ballast);
     files::bring_back(&job, session, &mut report)?;
     Ok(report)

@@ -1,5 +1,6 @@
 //! Follows the program to its end: reads where its pages are, hands over what it prints, switches the time model.
 
+use super::ballast::Ballast;
 use super::kernel::{self, Cgroup};
 use super::program::{self, now_ns};
 use crate::job::{Job, Policy, Reading, Report, Roi};
@@ -13,7 +14,7 @@ use std::process::Child;
 const ATTENTIVE_NS: u64 = 1_000_000;
 
 /// Starts the program and follows it. The report says how it went; files are not yet brought back.
-pub fn run(job: &Job, session: &Path, cgroup: &Cgroup) -> Result<Report, Error> {
+pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, mut ballast: Option<&mut Ballast>) -> Result<Report, Error> {
     let mut before = kernel::counters();
     let mut program = program::start(job, cgroup)?;
     let began = program.began_ns;
@@ -24,6 +25,9 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup) -> Result<Report, Error> 
         if let Some(child) = first_child(&mut program.child)? {
             watched = child;
             start = program::take_over(child, program.child.id(), job, cgroup)?;
+            if let Some(ballast) = &mut ballast {
+                ballast.settle(0);
+            }
             // The launcher's move is not the program's.
             before = kernel::counters();
         }
@@ -48,6 +52,11 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup) -> Result<Report, Error> 
         if now >= next || watching_size(job, &report) {
             let bytes = cgroup.resident(job.nodes as usize);
             report.peak_bytes = report.peak_bytes.max(bytes.iter().sum());
+            if let (Some(ballast), Some((node, _))) = (&mut ballast, job.limit) {
+                if settles(report.residency.len()) {
+                    ballast.settle(bytes.get(node as usize).copied().unwrap_or(0));
+                }
+            }
             report.residency.push(Reading { at_ns: now - start, bytes });
             next = now + job.sample_ns;
             for file in &mut program.printed {
@@ -75,6 +84,11 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup) -> Result<Report, Error> 
         report.failed = Some("the guided run did not come to its end in the guest; what it said stands above".into());
     }
     Ok(report)
+}
+
+/// Files are mostly read when a program starts; asking the kernel what is free costs the program some 50 us.
+fn settles(readings: usize) -> bool {
+    readings < 16 || readings % 16 == 0
 }
 
 /// Is it time to switch the model on?

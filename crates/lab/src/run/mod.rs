@@ -203,6 +203,10 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
     }
     let landing = session.read(job::LANDING).and_then(|text| serde_json::from_slice(&text).ok());
     notes.extend(remarks(&report, &job));
+    let counters = watched.counters(&layout);
+    if request.roi == Roi::Marks && counters.model_ns == 0 {
+        notes.push("the program made no mark; the time is that of the whole program, without the model".into());
+    }
     Ok(Outcome {
         code: report.code,
         signal: report.signal,
@@ -210,8 +214,12 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
         placement: request.placement.to_string(),
         tiers: layout.tiers(),
         scale: scaled.to_string(),
-        counters: watched.counters(&layout),
-        guest_ns: report.run_ns - report.roi_begin_ns.unwrap_or(0),
+        guest_ns: match request.roi {
+            // Only the model saw the program's marks.
+            Roi::Marks if counters.model_ns > 0 => counters.model_ns,
+            _ => report.run_ns - report.roi_begin_ns.unwrap_or(0),
+        },
+        counters,
         run_ns: report.run_ns,
         fast,
         fast_free: report.limit_bytes.map(Bytes),

@@ -70,7 +70,7 @@ pub struct Counters {
     pub tiers: Vec<TierUse>,
     /// Bandwidth over time since the model was switched on.
     pub bandwidth: Vec<Bandwidth>,
-    /// Simulated time, in ns.
+    /// Simulated time while the model was on, in ns.
     pub model_ns: u64,
     /// Host time that the model ran, in ns.
     pub host_ns: u64,
@@ -126,7 +126,7 @@ impl Watched {
     pub fn counters(&self, layout: &Layout) -> Counters {
         let h = self.window.header();
         let mut c = Counters {
-            model_ns: h.now_ps.load(Relaxed) / 1000,
+            model_ns: h.on_ps.load(Relaxed) / 1000,
             host_ns: h.host_ns.load(Relaxed),
             giveups: h.giveups.load(Relaxed),
             ..Counters::default()
