@@ -363,10 +363,10 @@ void core_miss(struct vcpu *v, struct insn *insn, qemu_plugin_meminfo_t info, ui
     } else {
       done = memory_read(v, line, start, store ? FETCH_STORE : FETCH_LOAD, &tier);
       if (!store) seen->tier[tier].latency_ps += done - start;
-      held = llc_put(v, line, t);
+      held = llc_put(v, line, start);
       sample_miss(v, insn, address, tier, start, done, store, false);
     }
-    held += l2_put(v, line, 0, done, t);
+    held += l2_put(v, line, 0, done, start);
     *buffer = done + held;
   }
   prefetch(v, address, physical, t);
@@ -374,7 +374,7 @@ void core_miss(struct vcpu *v, struct insn *insn, qemu_plugin_meminfo_t info, ui
   uint64_t virtual = address >> 6;
   unsigned set = virtual & (l1_sets - 1), way = (unsigned)__builtin_ctz(~(unsigned)v->l1_used[set]);
   if (way >= l1_ways) way = 0;
-  held += l1_drop(v, v->l1_line[set][way], t);
+  held += l1_drop(v, v->l1_line[set][way], start);
   done += held;
   v->l1_tag[set][way] = virtual;
   v->l1_line[set][way] = line | (store ? DIRTY : 0) | (done > t + L2_PS ? PENDING : 0);

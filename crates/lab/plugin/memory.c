@@ -34,8 +34,13 @@ enum {
   CURVE = 256,
 };
 
-/* Of what another vCPU used lately, the part that one ahead of it leaves: what varies below would else be lost. */
-#define LEAVE 0.93
+/* What a vCPU leaves for another one that is behind and lately used the fraction `d` of a tier: all of it while that is
+ * little, so that the other never waits for what it would have had; a little less of more, since what varies below would
+ * else be lost to both. At most a fair share. */
+static double left_for(double d) {
+  double fair = 1.0 / (double)config.vcpus, wanted = d < 0.1 ? d : 0.1 + 0.85 * (d - 0.1);
+  return wanted < fair ? wanted : fair;
+}
 
 static struct tier {
   uint64_t read_ps, write_ps;             /* time of a line in its own direction */
@@ -179,8 +184,7 @@ static uint64_t serve(struct vcpu *v, unsigned number, uint64_t t, bool write, d
       if (o == v || !o->exists || o->idle) continue;
       double d = demand_of(o, number, recent);
       loaded += d;
-      double fair = 1.0 / (double)config.vcpus;
-      if (vcpu_time(o) < t) others += (d < fair ? d : fair) * LEAVE;
+      if (vcpu_time(o) < t) others += left_for(d);
     }
     left -= (uint64_t)(others * SLOT_PS);
   }

@@ -61,16 +61,22 @@ impl Ballast {
         Ok(ballast)
     }
 
-    /// Gives memory back until the program, which holds `used` bytes of the node, can have all that it is to have. What
-    /// the kernel caches of files meanwhile would else be the program's loss; on a machine of real size it is nothing.
+    /// Sees to it that the program, which holds `used` bytes of the node, can have all that it is to have and no more.
+    /// What the kernel caches of files meanwhile would else be the program's loss, and what it gives up of that cache
+    /// the program's gain; on a machine of real size both are nothing.
     pub fn settle(&mut self, used: u64) {
-        // Small pieces were taken last.
-        while let Some((at, size)) = self.chunks.pop() {
-            let free = free_for_programs(self.node).unwrap_or(u64::MAX);
-            if free.saturating_add(used) >= self.bytes {
-                self.chunks.push((at, size));
-                return;
+        let has = || free_for_programs(self.node).map_or(self.bytes, |free| free + used);
+        let now = has();
+        if now > self.bytes + HUGE {
+            let more = (now - self.bytes - HUGE / 2) / PAGE * PAGE;
+            // It is not there any more: then there is nothing to take.
+            if let Ok(at) = take(self.node, more, Page::Small) {
+                self.chunks.push((at, more));
             }
+        }
+        // Small pieces were taken last.
+        while has() + HUGE / 2 < self.bytes {
+            let Some((at, size)) = self.chunks.pop() else { return };
             let keep = size - size.min(HUGE);
             // SAFETY: the end of what `take` mapped; nobody else knows of it.
             unsafe { libc::munmap(at.byte_add(keep as usize), (size - keep) as usize) };

@@ -13,6 +13,10 @@ use std::process::Child;
 /// With a threshold to watch for, and before the launcher of a guided program has started it, one looks this often.
 const ATTENTIVE_NS: u64 = 1_000_000;
 
+/// While time is modelled the ballast is settled at every so many readings: to ask the kernel what is free costs the program
+/// some 50 us.
+const SETTLE_EVERY: usize = 16;
+
 /// Starts the program and follows it. The report says how it went; files are not yet brought back.
 pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, mut ballast: Option<&mut Ballast>) -> Result<Report, Error> {
     let mut before = kernel::counters();
@@ -53,7 +57,7 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, mut ballast: Option<&mut 
             let bytes = cgroup.resident(job.nodes as usize);
             report.peak_bytes = report.peak_bytes.max(bytes.iter().sum());
             if let (Some(ballast), Some((node, _))) = (&mut ballast, job.limit) {
-                if settles(report.residency.len()) {
+                if report.roi_begin_ns.is_none() || report.residency.len() % SETTLE_EVERY == 0 {
                     ballast.settle(bytes.get(node as usize).copied().unwrap_or(0));
                 }
             }
@@ -84,11 +88,6 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, mut ballast: Option<&mut 
         report.failed = Some("the guided run did not come to its end in the guest; what it said stands above".into());
     }
     Ok(report)
-}
-
-/// Files are mostly read when a program starts; asking the kernel what is free costs the program some 50 us.
-fn settles(readings: usize) -> bool {
-    readings < 16 || readings % 16 == 0
 }
 
 /// Is it time to switch the model on?
