@@ -40,7 +40,7 @@ fn a_guided_run_places_every_page_as_planned_and_falls_back_when_the_tier_is_ful
     let lab = Lab::enter();
     // Hot and warm fit, with the small objects that are written now and then; the cold one does not.
     plan(&lab, "24MiB");
-    let (ended, figures) = lab.run(&["--placement", "plan:plan.toml", "--fast", "40MiB"], &[&program("placed"), "1"]);
+    let (ended, figures) = lab.run(&["--placement", "plan:plan.toml", "--fast", "24MiB"], &[&program("placed"), "1"]);
     let landed = landing(&figures);
     for (object, tier, node) in [("hot", "dram", 0), ("warm", "dram", 0), ("cold", "cxl", 1)] {
         let site = site(&landed, &format!("alloc_{object}"));
