@@ -47,8 +47,10 @@ static void count(const char *object, size_t bytes, long on[2]) {
   uintptr_t first = ((uintptr_t)object + PAGE - 1) / PAGE, end = ((uintptr_t)object + bytes) / PAGE;
   for (; first < end; first++) {
     void *page = (void *)(first * PAGE);
-    int node = -1;
-    if (syscall(SYS_move_pages, 0, 1ul, &page, NULL, &node, 0) || node < 0 || node > 1) {
+    int node = -1, failed, turn = 0;
+    /* A page that the kernel is moving at this moment is nowhere. */
+    while (!(failed = (int)syscall(SYS_move_pages, 0, 1ul, &page, NULL, &node, 0)) && node < 0 && turn++ < 1000) usleep(1000);
+    if (failed || node < 0 || node > 1) {
       fprintf(stderr, "placed: a page is on no node: %d\n", node);
       exit(1);
     }
