@@ -12,7 +12,7 @@
 //! - *write*: each line is read before it is written, and written back: 1 / (1 / read + 1 / write) of bytes stored.
 //! - *update*: the same mix, both directions counted: the platform's 1R1W figure where it has one.
 //! - *triad*: three lines read for one written, three counted.
-//! - *loaded*: a chase beside a CPU that reads. The latency at a load lies on a queue's curve, u / (1 - u), from the idle
+//! - *loaded*: a chase beside a CPU that reads. The latency at a load lies on the curve u * u / (1 - u) from the idle
 //!   figure through the loaded one; nothing is expected of higher loads than that figure's.
 //!
 //! `*` marks what rests on an assumption of the lab because the platform says nothing: no deviation is given then.
@@ -139,7 +139,7 @@ fn expected(kind: &str, tier: &ScaledTier, cpus: f64, load: Option<f64>) -> Opti
         "triad" => Some((3.0 * mix(3.0, 1.0), said)),
         "chase" | "index" | "loaded" => {
             let (loaded, at) = tier.loaded.map_or((2.0 * latency, 0.95 * read), |(l, b)| (l.0 as f64, b.0));
-            let queue = |gbps: f64| gbps / (read - gbps);
+            let queue = |gbps: f64| gbps * gbps / (read - gbps);
             let load = load.filter(|l| *l <= (at * 1.1).min(0.9 * read))?;
             // An unloaded tier's latency is the file's, whatever is assumed of loaded ones.
             let said = tier.loaded.is_some() || kind != "loaded";

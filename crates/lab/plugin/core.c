@@ -51,9 +51,8 @@ void core_reset(struct vcpu *v) {
   memset(v->l1_line, 0xff, sizeof v->l1_line);
   for (unsigned i = 0; i < L1_SETS; i++)
     for (unsigned j = 0; j < L1_WAYS; j++) v->l1_line[i][j] = NOTHING;
-  memset(v->tlb, 0xff, sizeof v->tlb);
   memset(v->stream, 0xff, sizeof v->stream);
-  tlb_switch(v);
+  tlb_flush(v);
 }
 
 static inline struct cache *l2_of(const struct vcpu *v) { return &l2[v - vcpus]; }
@@ -100,7 +99,7 @@ void core_switch(struct vcpu *v) {
       v->l1_tag[set][way] = ~0ull;
     }
   v->page_table_stale = true;
-  v->tlb_last = ~0ull;
+  tlb_flush(v);
 }
 
 static void stall(struct vcpu *v, uint64_t *t, uint64_t ps) {

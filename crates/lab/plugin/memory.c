@@ -9,8 +9,8 @@
  * vCPUs are up to SYNC_PS apart, so the one ahead leaves room for what the others used lately (at most their fair
  * share): without it the one behind would find full steps that it would in truth have shared.
  *
- * Latency. Idle latency rises with the load of the last steps as u / (1 - u), the shape of a queue, through the
- * platform's loaded latency where it has one (Jorda et al., ecoHMEM, CLUSTER 2022, Fig. 2: 90 to 117 ns of DRAM and 185
+ * Latency. Idle latency rises with the load of the last steps as u * u / (1 - u), hardly at first, through
+ * the platform's loaded latency where it has one (Jorda et al., ecoHMEM, CLUSTER 2022, Fig. 2: 90 to 117 ns of DRAM and 185
  * to 239 ns of PMem at 22 GB/s), else through twice the idle one at 95 %; never above 2.2 times idle: what comes on top
  * of that near saturation is waiting for a step with room.
  *
@@ -94,9 +94,9 @@ bool memory_make(void) {
     bool known = c->loaded_ns > c->latency_ns && c->loaded_gbps > 0;
     double load = known ? c->loaded_gbps / c->read_gbps : 0.95;
     if (load > 0.95) load = 0.95;
-    double more = (known ? c->loaded_ns - c->latency_ns : c->latency_ns) * 1000 / (load / (1 - load));
+    double more = (known ? c->loaded_ns - c->latency_ns : c->latency_ns) * 1000 / (load * load / (1 - load));
     for (unsigned i = 0; i <= CURVE; i++) {
-      double u = (double)i / (CURVE + 1), most = 1.2 * c->latency_ns * 1000, extra = more * u / (1 - u);
+      double u = (double)i / (CURVE + 1), most = 1.2 * c->latency_ns * 1000, extra = more * u * u / (1 - u);
       t->extra_ps[i] = (uint64_t)(extra < most ? extra : most);
     }
   }

@@ -10,7 +10,6 @@
 #define _GNU_SOURCE
 #include "sample.h"
 #include "clock.h"
-#include "tlb.h"
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -46,7 +45,6 @@ void sample_page_table(struct vcpu *v) {
   if (now == v->page_table) return;
   v->page_table = now;
   v->pid = pid_of(now);
-  tlb_switch(v);
 }
 
 /* Page tables are used again after their process has ended, so the last entry of one is the one that counts. */

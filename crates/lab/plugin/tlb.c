@@ -3,15 +3,18 @@
  * Address translation. A miss of the second-level TLB walks the guest's own page tables (4 levels, in QEMU's memory), so
  * huge pages cost what huge pages cost: one level less, and 512 times the reach. The walker keeps the page-directory
  * entries it used last and reads the others through the caches, as Intel's walkers do (Intel 64 and IA-32 Architectures
- * Software Developer's Manual, volume 3, section 4.10.3). Higher levels are taken as always cached.
+ * Software Developer's Manual, volume 3, section 4.10.3). Higher levels are taken as always cached. A write of CR3 flushes
+ * everything, as it does without process-context identifiers, which QEMU does not have.
  */
 #include "tlb.h"
 #include "memory.h"
+#include <string.h>
 
 enum { PRESENT = 1, HUGE_PAGE = 1 << 7 };
 #define FRAME 0x000ffffffffff000ull
 
-void tlb_switch(struct vcpu *v) {
+void tlb_flush(struct vcpu *v) {
+  memset(v->tlb, 0xff, sizeof v->tlb);
   v->tlb_last = ~0ull;
   for (unsigned i = 0; i < DIRECTORIES; i++) v->directory_tag[i] = ~0ull;
 }
@@ -59,10 +62,7 @@ static bool find(struct vcpu *v, uint64_t key) {
 uint64_t tlb_translate(struct vcpu *v, uint64_t address, uint64_t t, tlb_read read) {
   if (address >> 12 == v->tlb_last) return 0;
   v->tlb_last = address >> 12;
-  /* Kernel addresses are the same in all page tables. */
-  uint64_t space = (int64_t)address < 0 ? 0 : (v->page_table >> 12) << 44;
-  uint64_t small = (address >> 12 << 1 & 0xfffffffffffull) ^ space;
-  uint64_t huge = ((address >> 21 << 1 | 1) & 0xfffffffffffull) ^ space;
+  uint64_t small = address >> 12 << 1, huge = address >> 21 << 1 | 1;
   if (find(v, small) || find(v, huge)) return 0;
   v->seen->walks++;
   uint64_t directory, at = 0, took = 0;

@@ -12,6 +12,6 @@ typedef uint64_t (*tlb_read)(struct vcpu *v, uint64_t line, uint64_t t);
 uint64_t tlb_translate(struct vcpu *v, uint64_t address, uint64_t t, tlb_read read);
 /* The physical address of a virtual one by the guest's page tables, or ~0; takes no simulated time. */
 uint64_t tlb_physical(struct vcpu *v, uint64_t address);
-/* The page table has changed. */
-void tlb_switch(struct vcpu *v);
+/* The page table may be another one: forgets everything. */
+void tlb_flush(struct vcpu *v);
 #endif

@@ -61,21 +61,11 @@ impl Ballast {
         Ok(ballast)
     }
 
-    /// Sees to it that the program, which holds `used` bytes of the node, can have all that it is to have and no more.
-    /// What the kernel caches of files meanwhile would else be the program's loss, and what it gives up of that cache
-    /// the program's gain; on a machine of real size both are nothing.
-    pub fn settle(&mut self, used: u64) {
-        let has = || free_for_programs(self.node).map_or(self.bytes, |free| free + used);
-        let now = has();
-        if now > self.bytes + HUGE {
-            let more = (now - self.bytes - HUGE / 2) / PAGE * PAGE;
-            // It is not there any more: then there is nothing to take.
-            if let Ok(at) = take(self.node, more, Page::Small) {
-                self.chunks.push((at, more));
-            }
-        }
+    /// Gives memory back until a program that has none yet can have all that it is to have: what the launcher of a guided
+    /// one read put files of its own into the kernel's cache, which others do not have there.
+    pub fn settle(&mut self) {
         // Small pieces were taken last.
-        while has() + HUGE / 2 < self.bytes {
+        while free_for_programs(self.node).is_some_and(|free| free + HUGE / 2 < self.bytes) {
             let Some((at, size)) = self.chunks.pop() else { return };
             let keep = size - size.min(HUGE);
             // SAFETY: the end of what `take` mapped; nobody else knows of it.

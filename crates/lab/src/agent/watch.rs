@@ -13,12 +13,8 @@ use std::process::Child;
 /// With a threshold to watch for, and before the launcher of a guided program has started it, one looks this often.
 const ATTENTIVE_NS: u64 = 1_000_000;
 
-/// While time is modelled the ballast is settled at every so many readings: to ask the kernel what is free costs the program
-/// some 50 us.
-const SETTLE_EVERY: usize = 16;
-
 /// Starts the program and follows it. The report says how it went; files are not yet brought back.
-pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, mut ballast: Option<&mut Ballast>) -> Result<Report, Error> {
+pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, ballast: Option<&mut Ballast>) -> Result<Report, Error> {
     let mut before = kernel::counters();
     let mut program = program::start(job, cgroup)?;
     let began = program.began_ns;
@@ -29,8 +25,8 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, mut ballast: Option<&mut 
         if let Some(child) = first_child(&mut program.child)? {
             watched = child;
             start = program::take_over(child, program.child.id(), job, cgroup)?;
-            if let Some(ballast) = &mut ballast {
-                ballast.settle(0);
+            if let Some(ballast) = ballast {
+                ballast.settle();
             }
             // The launcher's move is not the program's.
             before = kernel::counters();
@@ -56,11 +52,6 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, mut ballast: Option<&mut 
         if now >= next || watching_size(job, &report) {
             let bytes = cgroup.resident(job.nodes as usize);
             report.peak_bytes = report.peak_bytes.max(bytes.iter().sum());
-            if let (Some(ballast), Some((node, _))) = (&mut ballast, job.limit) {
-                if report.roi_begin_ns.is_none() || report.residency.len() % SETTLE_EVERY == 0 {
-                    ballast.settle(bytes.get(node as usize).copied().unwrap_or(0));
-                }
-            }
             report.residency.push(Reading { at_ns: now - start, bytes });
             next = now + job.sample_ns;
             for file in &mut program.printed {
