@@ -70,7 +70,14 @@ pub fn tier(name: &str, node: u32, capacity: u64) -> Tier {
 }
 
 pub fn platform(tiers: Vec<Tier>) -> Platform {
-    Platform { name: "bench".to_string(), description: String::new(), source: String::new(), llc: None, cores: None, tiers }
+    Platform {
+        name: "bench".to_string(),
+        description: String::new(),
+        source: String::new(),
+        llc: None,
+        cores: None,
+        tiers,
+    }
 }
 
 /// Name of the tier of site `n`.
