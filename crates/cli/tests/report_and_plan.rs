@@ -20,6 +20,7 @@ fn profile(path: &Path) {
         started: 1_700_000_000,
         threshold: 4096,
         sampler: "page-fault".to_string(),
+        period: None,
         epoch_ns: 0,
     };
     let machine = Machine {
