@@ -253,6 +253,16 @@ mod tests {
     }
 
     #[test]
+    fn nodes_are_never_of_one_size() {
+        let platform = platform::load("cxl-expander").unwrap();
+        let scaled = Scaled::new(&platform, 2, None, None).unwrap();
+        for memory in (128..2048).step_by(32) {
+            let layout = lay_out(&scaled, &Placement::FirstTouch, Bytes::mib(memory), Some(Bytes::mib(32)));
+            assert_ne!(layout.nodes[0].bytes, layout.nodes[1].bytes, "{memory} MiB of slow memory");
+        }
+    }
+
+    #[test]
     fn placements_and_fast_sizes_read_as_people_write_them() {
         for text in ["all-fast", "kernel", "memory-mode"] {
             assert_eq!(text.parse::<Placement>().unwrap().to_string(), text);
