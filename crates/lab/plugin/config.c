@@ -85,7 +85,7 @@ const char *config_read(const char *path) {
   if (!cache_ok(config.l1_kib, config.l1_ways) || !cache_ok(config.l2_kib, config.l2_ways) ||
       !cache_ok(config.llc_kib, config.llc_ways))
     return fail("need at most 16 ways and a power of two of sets", "caches");
-  if (config.l1_kib * 16 / config.l1_ways > 64 || config.l1_ways > 8)
-    return fail("at most 64 sets of 8 ways", "the L1 cache");
+  /* Its layout is part of the code, since every access goes through it. */
+  if (config.l1_kib != 32 || config.l1_ways != 8) return fail("must have 32 KiB and 8 ways", "the L1 cache");
   return NULL;
 }

@@ -29,7 +29,6 @@
 #include <string.h>
 
 static struct cache l2[WINDOW_VCPUS], llc;
-static uint64_t l1_sets, l1_ways;
 
 /* What an instruction's addresses were based on, for the last two loaded values and each element size. */
 static const uint16_t sizes[] = {1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 128};
@@ -41,8 +40,6 @@ struct bases {
 bool core_make(void) {
   for (unsigned i = 0; i < config.vcpus; i++)
     if (!cache_make(&l2[i], config.l2_kib, config.l2_ways)) return false;
-  l1_ways = config.l1_ways;
-  l1_sets = config.l1_kib * 16 / l1_ways;
   return cache_make(&llc, config.llc_kib, config.llc_ways);
 }
 
@@ -92,8 +89,8 @@ static uint64_t l1_drop(struct vcpu *v, uint64_t line, uint64_t t) {
 
 void core_switch(struct vcpu *v) {
   uint64_t t = vcpu_time(v);
-  for (unsigned set = 0; set < l1_sets; set++)
-    for (unsigned way = 0; way < l1_ways; way++) {
+  for (unsigned set = 0; set < L1_SETS; set++)
+    for (unsigned way = 0; way < L1_WAYS; way++) {
       l1_drop(v, v->l1_line[set][way], t);
       v->l1_line[set][way] = NOTHING;
       v->l1_tag[set][way] = ~0ull;
@@ -371,15 +368,15 @@ void core_miss(struct vcpu *v, struct insn *insn, qemu_plugin_meminfo_t info, ui
   prefetch(v, address, physical, t);
 
   uint64_t virtual = address >> 6;
-  unsigned set = virtual & (l1_sets - 1), way = (unsigned)__builtin_ctz(~(unsigned)v->l1_used[set]);
-  if (way >= l1_ways) way = 0;
+  unsigned set = virtual & (L1_SETS - 1), way = (unsigned)__builtin_ctz(~(unsigned)v->l1_used[set]);
+  if (way >= L1_WAYS) way = 0;
   held += l1_drop(v, v->l1_line[set][way], start);
   done += held;
   v->l1_tag[set][way] = virtual;
   v->l1_line[set][way] = line | (store ? DIRTY : 0) | (done > t + L2_PS ? PENDING : 0);
   v->l1_ready[set][way] = done;
   unsigned used = v->l1_used[set] | 1u << way;
-  v->l1_used[set] = (uint8_t)(used == (1u << l1_ways) - 1 ? 1u << way : used);
+  v->l1_used[set] = (uint8_t)(used == (1u << L1_WAYS) - 1 ? 1u << way : used);
 
   if (store) {
     if (v->store[v->store_at] > t) stall(v, &t, v->store[v->store_at] - t);

@@ -7,11 +7,9 @@ use super::session::Session;
 use super::{Placement, Progress, Request, follow};
 use crate::Error;
 use crate::scale::Scaled;
-use crate::setup::Installation;
+use crate::setup::{self, Installation};
 use ::model::Bytes;
 use serde::{Deserialize, Serialize};
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::time::Instant;
 
@@ -36,9 +34,8 @@ pub fn of(
     notes: &mut Vec<String>,
 ) -> Result<Bytes, Error> {
     let key = key(request)?;
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    let file = request.lab.join("footprints").join(format!("{:016x}.json", hasher.finish()));
+    let identity = setup::identity([key.as_bytes()].into_iter());
+    let file = request.lab.join("footprints").join(format!("{identity:016x}.json"));
     let remembered = std::fs::read(&file).ok().and_then(|t| serde_json::from_slice::<Remembered>(&t).ok());
     if let Some(r) = remembered.filter(|r| r.key == key) {
         return Ok(r.bytes);
