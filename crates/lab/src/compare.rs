@@ -1,6 +1,6 @@
 //! Placements side by side: the same program on the same emulated machine, once for each placement and capacity.
 //!
-//! 1. One run without the model tells the footprint, of which capacities are shares (`run::footprint`, kept).
+//! 1. One run without the model tells the footprint, of which capacities are shares (`run::rehearsal`, kept).
 //! 2. If a policy is compared, one run on fast memory only records a profile with the lab's own sampler.
 //! 3. Every cell of the table is a run of its own in a fresh machine. Each that is done is written down at once, so a
 //!    comparison that was interrupted goes on where it was; a cell of other programs, platforms or options is another one.
@@ -82,7 +82,7 @@ pub struct Compare {
     pub profile: Option<PathBuf>,
     /// The `hearth` command, to record with.
     pub hearth: PathBuf,
-    /// Where results are kept. Below the current folder if a profile is to be recorded.
+    /// Where results are kept.
     pub folder: PathBuf,
     /// Machines that run at once; none: as many as processors and memory allow.
     pub jobs: Option<usize>,
@@ -200,7 +200,8 @@ impl Compare {
             llc: b.llc,
             roi: b.roi,
             timeout: b.timeout,
-            keep_files: false,
+            runtime: b.runtime.clone(),
+            keep: None,
         }
     }
 
@@ -210,7 +211,8 @@ impl Compare {
             Some(file) => file.clone(),
             None => {
                 let cell = self.cell("record", Placement::AllFast, None)?;
-                let file = self.folder.join(format!("{}.hearth", cell.key));
+                let folder = fs::canonicalize(&self.folder).map_err(cannot("find", &self.folder))?;
+                let file = folder.join(format!("{}.hearth", cell.key));
                 if !file.exists() {
                     self.record(&cell, &file, footprint, progress)?;
                 }
@@ -230,7 +232,7 @@ impl Compare {
         // The caches are those of the program's own runs.
         let scaled = Scaled::new(&self.base.platform, self.base.vcpus, Some(footprint), self.base.llc)?;
         let (fast, llc) = (Fast::Size(footprint), Some(scaled.llc.size));
-        let request = Request { command, keep_files: true, fast, llc, ..self.request(cell) };
+        let request = Request { command, keep: file.parent().map(Path::to_path_buf), fast, llc, ..self.request(cell) };
         let outcome = run::run(&request, progress)?;
         if !file.exists() {
             return Err(Error(format!(

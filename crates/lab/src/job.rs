@@ -29,7 +29,7 @@ pub const STDERR: &str = "stderr";
 pub const PLAN: &str = "plan.toml";
 /// Where the objects of a guided run landed.
 pub const LANDING: &str = "landing.json";
-/// Files that the program made or changed below its current folder.
+/// Files that the program made or changed below the folder that the job names.
 pub const RESULTS: &str = "results";
 
 /// What is to be done in the guest.
@@ -55,8 +55,24 @@ pub struct Job {
     pub limit: Option<(u32, u64)>,
     /// When the time model is switched on; none: never.
     pub roi: Option<Roi>,
+    /// Files that are written below this folder are brought back; none: all are dropped.
+    pub keep: Option<OsString>,
     /// Residency is read this often, in ns of guest time.
     pub sample_ns: u64,
+    /// Which files are in the guest's memory before the program starts.
+    pub files: Files,
+    /// The node whose memory holds them.
+    pub files_node: u32,
+}
+
+/// Files of the host that the program reads.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Files {
+    /// A rehearsal: the program and its libraries, as the loader lists them; the report names whatever else is opened.
+    Notice,
+    /// Those that a rehearsal named; without one, what the loader lists.
+    Read(Vec<OsString>),
 }
 
 /// Under whose name, and with which habits, a program runs.
@@ -152,6 +168,8 @@ pub struct Report {
     pub limit_bytes: Option<u64>,
     /// What was set in the kernel for the policy, as `file=value`.
     pub settings: Vec<String>,
+    /// Files of the host that were opened, in order, if the job asked to notice them.
+    pub opened: Vec<OsString>,
     /// Files brought back to [`RESULTS`].
     pub files: u64,
     /// Files changed elsewhere, which are not brought back.

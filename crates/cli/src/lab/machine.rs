@@ -1,6 +1,6 @@
 //! What `lab run` and `lab shell` have in common: the machine to emulate.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use lab::job::Roi;
 use lab::run::{Fast, Placement, Request};
 use model::{Bytes, Nanos};
@@ -55,7 +55,8 @@ impl Machine {
             llc: None,
             roi: Roi::Start,
             timeout: Duration::from_nanos(self.timeout.0),
-            keep_files: true,
+            runtime: record::launch::find_runtime().ok(),
+            keep: Some(std::env::current_dir().context("cannot find out the current folder")?),
         })
     }
 }

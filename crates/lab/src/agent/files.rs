@@ -1,19 +1,18 @@
-//! Brings back what the program wrote: files that it made or changed below its current folder.
+//! Brings back what the program wrote: files that it made or changed below a folder.
 //!
 //! The guest's file system is an overlay (Documentation/filesystems/overlayfs.rst): what was written lies, as whole
 //! files, in its upper folder, where a removed file is a character device 0/0.
 
 use crate::Error;
-use crate::job::{Job, RESULTS, Report, SESSION, UPPER};
+use crate::job::{RESULTS, Report, SESSION, UPPER};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// Copies the files to the session and counts what stays behind.
-pub fn bring_back(job: &Job, session: &Path, report: &mut Report) -> Result<(), Error> {
+pub fn bring_back(folder: &Path, session: &Path, report: &mut Report) -> Result<(), Error> {
     let upper = session.join(UPPER);
-    let folder = Path::new(&job.folder);
     let below = upper.join(folder.strip_prefix("/").unwrap_or(folder));
     let mut copying = Copying { report, results: session.join(RESULTS), folder: below.clone() };
     let copied = copying.walk(&upper);
@@ -28,7 +27,7 @@ pub fn bring_back(job: &Job, session: &Path, report: &mut Report) -> Result<(), 
 struct Copying<'a> {
     report: &'a mut Report,
     results: PathBuf,
-    /// The program's current folder, in the upper folder.
+    /// The folder, in the upper folder.
     folder: PathBuf,
 }
 

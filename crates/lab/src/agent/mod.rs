@@ -5,11 +5,13 @@
 //! 3. `ballast` takes the memory that the fast tier must not have.
 //! 4. `program` starts the program, under its user's name and in a memory cgroup of its own.
 //! 5. `watch` follows it to its end: where its pages are, what it prints, when the time model is switched.
+//!    In a rehearsal `opened` notices which files it reads.
 //! 6. `files` brings back what it wrote.
 
 mod ballast;
 mod files;
 mod kernel;
+mod opened;
 mod program;
 mod warm;
 mod watch;
@@ -50,7 +52,7 @@ fn work(session: &Path) -> Result<Report, Error> {
     let settings = kernel::prepare(&job)?;
     let cgroup = kernel::Cgroup::create()?;
     if job.terminal.is_none() {
-        warm::program(&job);
+        warm::files(&job);
     }
     let mut ballast = match job.limit {
         Some((node, bytes)) => Some(ballast::Ballast::fill(node, bytes)?),
@@ -61,7 +63,9 @@ fn work(session: &Path) -> Result<Report, Error> {
     report.settings = settings;
     report.limit_bytes = limit_bytes;
     drop(ballast);
-    files::bring_back(&job, session, &mut report)?;
+    if let Some(folder) = &job.keep {
+        files::bring_back(Path::new(folder), session, &mut report)?;
+    }
     Ok(report)
 }
 

@@ -2,8 +2,9 @@
 
 use super::ballast::Ballast;
 use super::kernel::{self, Cgroup};
+use super::opened::Opened;
 use super::program::{self, now_ns};
-use crate::job::{Job, Policy, Reading, Report, Roi};
+use crate::job::{Files, Job, Policy, Reading, Report, Roi};
 use crate::{Error, mark};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -16,6 +17,10 @@ const ATTENTIVE_NS: u64 = 1_000_000;
 /// Starts the program and follows it. The report says how it went; files are not yet brought back.
 pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, ballast: Option<&mut Ballast>) -> Result<Report, Error> {
     let mut before = kernel::counters();
+    let mut opened = match job.files {
+        Files::Notice => Some(Opened::watch()?),
+        Files::Read(_) => None,
+    };
     let mut program = program::start(job, cgroup)?;
     let began = program.began_ns;
     let mut report = Report { roi_begin_ns: (job.roi == Some(Roi::Start)).then_some(0), ..Report::default() };
@@ -54,6 +59,9 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, ballast: Option<&mut Ball
             report.peak_bytes = report.peak_bytes.max(bytes.iter().sum());
             report.residency.push(Reading { at_ns: now - start, bytes });
             next = now + job.sample_ns;
+            if let Some(opened) = &mut opened {
+                opened.read();
+            }
             for file in &mut program.printed {
                 file.copy()?;
             }
@@ -63,6 +71,10 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, ballast: Option<&mut Ball
     mark::off();
     let status = program.child.wait().map_err(|e| Error(format!("the guest cannot wait for the program: {e}")))?;
     cgroup.kill();
+    if let Some(mut opened) = opened {
+        opened.read();
+        report.opened = opened.files;
+    }
     report.signal = status.signal();
     report.code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8;
     for (name, value) in kernel::counters() {

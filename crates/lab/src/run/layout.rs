@@ -192,6 +192,11 @@ impl Layout {
         self.nodes.len() as u32
     }
 
+    /// The node that holds files, so that they do not take the fast memory away from the program.
+    pub fn files_node(&self) -> u32 {
+        self.scaled.slow_node() as u32
+    }
+
     /// Virtual CPUs.
     pub fn vcpus(&self) -> u32 {
         self.scaled.vcpus
@@ -208,7 +213,7 @@ impl Layout {
         Machine {
             nodes: self.nodes.clone(),
             vcpus: self.scaled.vcpus,
-            files_node: self.scaled.slow_node() as u32,
+            files_node: self.files_node(),
             session: session.dir().to_path_buf(),
             terminal,
             model,

@@ -1,16 +1,17 @@
 //! A run: one program, one placement, one emulated machine, from the request to the outcome. Nothing is printed here.
 //!
-//! 1. `footprint` says how much memory the program uses: the caches, and perhaps the fast tier, are a share of it.
+//! 1. `rehearsal` says how much memory the program uses (the caches, and perhaps the fast tier, are a share of it), and
+//!    which files it reads.
 //! 2. `layout` makes nodes of the scaled platform's tiers, as large as the placement needs them.
 //! 3. `session` is the folder that host and guest share; `model` puts the time model's files there.
 //! 4. `follow` boots the machine and waits for the agent's report.
 //! 5. `results` puts the files that the program wrote where they belong.
 
 mod follow;
-mod footprint;
 mod layout;
 mod model;
 mod program;
+mod rehearsal;
 mod results;
 mod session;
 mod stdin;
@@ -22,7 +23,7 @@ pub use stdin::spool;
 
 use self::model::Watched;
 use crate::Error;
-use crate::job::{self, Job, Reading, Report, Roi, Terminal};
+use crate::job::{self, Files, Job, Reading, Report, Roi, Terminal};
 use crate::scale::Scaled;
 use crate::setup::Installation;
 use ::model::{Bytes, Platform};
@@ -62,8 +63,10 @@ pub struct Request {
     pub roi: Roi,
     /// Most host time for all of it.
     pub timeout: Duration,
-    /// Whether files that the program writes below the current folder are brought back.
-    pub keep_files: bool,
+    /// The runtime that guides a run under a plan: a file that such a run reads and others do not.
+    pub runtime: Option<PathBuf>,
+    /// Files that are written below this folder are brought back; none: all are dropped.
+    pub keep: Option<PathBuf>,
 }
 
 /// Which of the program's outputs.
@@ -171,13 +174,15 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
     // The footprint decides on the size of the caches too, which must be the same under every placement.
     let rough = Scaled::new(&request.platform, request.vcpus, None, request.llc)?;
     let unlimited = matches!(request.placement, Placement::AllFast | Placement::AllSlow);
-    let footprint = match (request.fast, request.llc) {
+    let rehearsal = match (request.fast, request.llc) {
         (Fast::Size(_), Some(_)) => None,
         _ => {
             progress.step("measuring how much memory the program uses");
-            Some(footprint::of(request, &installation, &program, &rough, deadline, progress, &mut notes)?)
+            Some(rehearsal::of(request, &installation, &program, &rough, deadline, progress, &mut notes)?)
         }
     };
+    let footprint = rehearsal.as_ref().map(|r| r.footprint);
+    let mut files = rehearsal.map_or(Vec::new(), |r| r.opened);
     let fast = match (request.fast, footprint) {
         _ if unlimited => None,
         (Fast::Percent(percent), Some(footprint)) => Some(Bytes((footprint.0 as f64 * percent / 100.0) as u64)),
@@ -188,18 +193,20 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
     let layout = layout::lay_out(&scaled, &request.placement, request.memory, fast);
     let session = Session::create()?;
     if let Some(plan) = plan {
+        files.extend(request.runtime.iter().map(OsString::from));
         let adapted = layout.adapt(plan)?;
         session.write(job::PLAN, policy::plan_file::to_toml(&adapted).as_bytes())?;
     }
-    let job = program.job(&layout, Some(request.roi), SAMPLE_NS);
+    let mut job = program.job(&layout, Some(request.roi), SAMPLE_NS, Files::Read(files));
+    job.keep = request.keep.clone().map(OsString::from);
     let watched = Watched::prepare(&installation, &layout, &session)?;
     let machine = layout.machine(&session, false, Some(watched.model.clone()));
     progress.step("booting the emulated machine");
     let followed = follow::follow(&installation, &machine, &session, &job, request.stdin.as_ref(), deadline, progress)?;
     let report = followed.report;
     watched.check()?;
-    if request.keep_files {
-        results::put(&session, std::path::Path::new(&job.folder))?;
+    if let Some(folder) = &request.keep {
+        results::put(&session, folder)?;
     }
     let landing = session.read(job::LANDING).and_then(|text| serde_json::from_slice(&text).ok());
     notes.extend(remarks(&report, &job));
@@ -245,12 +252,13 @@ pub fn shell(request: &Request, terminal: Terminal, progress: &mut dyn Progress)
     let scaled = Scaled::new(&request.platform, request.vcpus, None, request.llc)?;
     let layout = layout::lay_out(&scaled, &request.placement, request.memory, None);
     let session = Session::create()?;
-    let mut job = program.job(&layout, None, SAMPLE_NS);
+    let mut job = program.job(&layout, None, SAMPLE_NS, Files::Read(Vec::new()));
     job.terminal = Some(terminal);
+    job.keep = Some(program.folder.clone().into());
     let machine = layout.machine(&session, true, None);
     let deadline = Instant::now() + request.timeout;
     let followed = follow::follow(&installation, &machine, &session, &job, None, deadline, progress)?;
-    results::put(&session, std::path::Path::new(&job.folder))?;
+    results::put(&session, &program.folder)?;
     Ok(followed.report.code)
 }
 

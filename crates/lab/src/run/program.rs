@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use crate::Error;
-use crate::job::{Job, Roi, User};
+use crate::job::{Files, Job, Roi, User};
 use std::env;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -56,7 +56,7 @@ impl Start {
     }
 
     /// The job for the guest.
-    pub fn job(&self, layout: &Layout, roi: Option<Roi>, sample_ns: u64) -> Job {
+    pub fn job(&self, layout: &Layout, roi: Option<Roi>, sample_ns: u64, files: Files) -> Job {
         Job {
             program: self.program.clone().into(),
             command: self.command.clone(),
@@ -68,7 +68,10 @@ impl Start {
             nodes: layout.nodes(),
             limit: layout.limit,
             roi,
+            keep: None,
             sample_ns,
+            files,
+            files_node: layout.files_node(),
         }
     }
 }

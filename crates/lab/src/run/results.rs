@@ -1,4 +1,4 @@
-//! Puts files that the program wrote below its current folder where they belong.
+//! Puts files that the program wrote where they belong.
 
 use super::session::Session;
 use crate::Error;
