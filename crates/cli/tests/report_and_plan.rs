@@ -21,6 +21,7 @@ fn profile(path: &Path) {
         threshold: 4096,
         sampler: "page-fault".to_string(),
         period: None,
+        sampling: None,
         epoch_ns: 0,
     };
     let machine = Machine {

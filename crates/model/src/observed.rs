@@ -54,6 +54,9 @@ pub struct SiteUse {
     pub samples: u64,
     /// How it is walked over.
     pub pattern: Pattern,
+    /// Mean latency of loads whose data came from a memory, in ns, where the sampler tells it.
+    #[serde(default)]
+    pub miss_latency: Option<f64>,
 }
 
 impl SiteUse {
@@ -102,7 +105,7 @@ pub struct Observed {
     pub outcome: String,
     /// Smallest allocation recorded.
     pub threshold: Bytes,
-    /// What made the access samples: `page-fault`, `none`, ...
+    /// What made the access samples: `perf`, `page-fault`, `lab`, `none`, ...
     pub sampler: String,
     /// The sampler's known error, one sentence; empty without samples.
     pub sampler_error: String,

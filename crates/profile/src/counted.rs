@@ -1,8 +1,8 @@
-//! Misses that a sampler saw one by one (the lab's virtual PEBS): nothing to estimate, only to sum up. A sample stands for
-//! as many misses as the period says.
+//! Misses that a sampler saw one by one (the lab's virtual PEBS, a processor's, an import): nothing to estimate, only to sum
+//! up. A sample stands for as many misses as its weight says.
 
 use crate::estimate::SiteEstimate;
-use crate::schema::MISS_INTERVAL_NS;
+use crate::schema::{LAB, MISS_INTERVAL_NS};
 use crate::summary::{spread, unsigned};
 use model::Pattern;
 use rusqlite::{Connection, OptionalExtension, Result};
@@ -22,19 +22,37 @@ pub(crate) struct Counted {
     pub samples: u64,
     /// Of them on no object.
     pub astray: u64,
-    /// Misses for each sample.
-    pub period: u64,
+    /// How they were taken.
+    taken: Taken,
+}
+
+enum Taken {
+    /// By the lab, every so many misses one.
+    Lab(u64),
+    /// In another way, which the profile puts into words.
+    Otherwise(String),
+}
+
+/// Whether this sampler fills the table `miss`.
+pub(crate) fn counts(sampler: &str) -> bool {
+    crate::schema::COUNTING.contains(&sampler)
 }
 
 /// Sums up the table `miss` over `intervals` of `interval` ns each.
-pub(crate) fn counted(db: &Connection, interval: u64, intervals: usize) -> Result<Counted> {
-    let period: Option<String> =
-        db.query_row("SELECT value FROM meta WHERE key = 'period'", [], |r| r.get(0)).optional()?;
-    let period = period.and_then(|p| p.parse().ok()).unwrap_or(1);
-    let mut out = Counted { sites: HashMap::new(), samples: 0, astray: 0, period };
+pub(crate) fn counted(db: &Connection, sampler: &str, interval: u64, intervals: usize) -> Result<Counted> {
+    let meta = |key: &str| -> Result<Option<String>> {
+        db.query_row("SELECT value FROM meta WHERE key = ?", [key], |r| r.get(0)).optional()
+    };
+    let period = meta("period")?.and_then(|p| p.parse().ok()).unwrap_or(1);
+    let taken =
+        if sampler == LAB { Taken::Lab(period) } else { Taken::Otherwise(meta("sampling")?.unwrap_or_default()) };
+    let mut out = Counted { sites: HashMap::new(), samples: 0, astray: 0, taken };
     let mut ahead: HashMap<i64, u64> = HashMap::new();
-    let mut s = db.prepare("SELECT site, start_ns, loads, stores, ahead FROM miss")?;
-    let mut rows = s.query([])?;
+    let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
+    // Before version 3 each sample weighed as much as the period.
+    let weights = if version < 3 { "loads * ?1, stores * ?1" } else { "load_weight, store_weight + 0 * ?1" };
+    let mut s = db.prepare(&format!("SELECT site, start_ns, loads, stores, ahead, {weights} FROM miss"))?;
+    let mut rows = s.query([period as i64])?;
     while let Some(r) = rows.next()? {
         let (start, loads, stores) = (unsigned(r, 1)?, unsigned(r, 2)?, unsigned(r, 3)?);
         out.samples += loads + stores;
@@ -45,15 +63,17 @@ pub(crate) fn counted(db: &Connection, interval: u64, intervals: usize) -> Resul
         let e = out.sites.entry(site).or_default();
         e.misses.resize(intervals, 0.0);
         e.samples += loads + stores;
-        e.load_misses += (loads * period) as f64;
-        e.store_misses += (stores * period) as f64;
+        let (load_weight, store_weight) = (unsigned(r, 5)? as f64, unsigned(r, 6)? as f64);
+        e.load_misses += load_weight;
+        e.store_misses += store_weight;
         *ahead.entry(site).or_default() += unsigned(r, 4)?;
         // What lies beyond the end of the run (by the clocks' disagreement) belongs to its last interval.
         let start = start.min((intervals as u64 * interval).saturating_sub(MISS_INTERVAL_NS));
-        let rate = ((loads + stores) * period) as f64 / MISS_INTERVAL_NS as f64;
+        let rate = (load_weight + store_weight) / MISS_INTERVAL_NS as f64;
         spread(&mut e.misses, rate, start, start + MISS_INTERVAL_NS, interval);
     }
-    for (site, e) in &mut out.sites {
+    // Only the lab tells what the prefetcher did.
+    for (site, e) in out.sites.iter_mut().filter(|_| sampler == LAB) {
         let share = ahead.get(site).copied().unwrap_or(0) as f64 / e.samples.max(1) as f64;
         e.pattern = match share {
             s if s >= MOSTLY => Pattern::Stream { stride: LINE },
@@ -67,14 +87,19 @@ pub(crate) fn counted(db: &Connection, interval: u64, intervals: usize) -> Resul
 impl Counted {
     /// What is known of the error, as a sentence; `hottest`: samples on the hottest site.
     pub fn error(&self, hottest: u64) -> String {
-        match self.period {
+        // Samples are taken evenly from a stream of misses, so this is the most.
+        let error = 100.0 / (hottest.max(1) as f64).sqrt();
+        match &self.taken {
             _ if self.samples == 0 => String::new(),
-            1 => "period 1: each is one miss of the emulated machine's last-level cache, not an estimate".to_string(),
-            n => format!(
+            Taken::Lab(1) => {
+                "period 1: each is one miss of the emulated machine's last-level cache, not an estimate".to_string()
+            }
+            Taken::Lab(n) => format!(
                 "period {n}: one of {n} misses of the emulated machine's last-level cache; the hottest site rests on \
-                 {hottest} of them, which alone leaves an error of {:.1} %",
-                // Samples are taken evenly from a stream of misses, so this is the most.
-                100.0 / (hottest.max(1) as f64).sqrt()
+                 {hottest} of them, which alone leaves an error of {error:.1} %"
+            ),
+            Taken::Otherwise(how) => format!(
+                "{how}; the hottest site rests on {hottest} of the samples, which alone leaves an error of {error:.1} %"
             ),
         }
     }

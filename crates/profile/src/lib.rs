@@ -14,8 +14,10 @@ mod summary;
 mod writer;
 
 pub use reader::{Profile, open};
-pub use schema::{LAB, MISS_INTERVAL_NS};
-pub use writer::{FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
+pub use schema::{LAB, MISS_INTERVAL_NS, PERF, PERF_DATA};
+pub use writer::{
+    FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, VisitRow, Writer,
+};
 
 use std::path::PathBuf;
 

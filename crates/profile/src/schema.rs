@@ -3,13 +3,19 @@
 /// SQLite `application_id` of a profile: "Hrth".
 pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones. Version 1 had no table
-/// `miss`.
-pub const VERSION: i64 = 2;
+/// `miss`; version 2 had no weights in it, and no table `source`.
+pub const VERSION: i64 = 3;
 
 /// Length of the intervals of the table `miss`, in ns.
 pub const MISS_INTERVAL_NS: u64 = 10_000_000;
-/// Name of the sampler that fills the table `miss`: the lab's virtual PEBS.
+/// Name of the lab's virtual PEBS.
 pub const LAB: &str = "lab";
+/// Name of the processor's own samples, taken by the recorder.
+pub const PERF: &str = "perf";
+/// Name of samples that came out of a `perf.data` file.
+pub const PERF_DATA: &str = "perf.data";
+/// The samplers that fill the table `miss`.
+pub const COUNTING: [&str; 3] = [LAB, PERF, PERF_DATA];
 
 /// Makes the tables. All times are ns since the start of the run, all sizes bytes, all addresses the program's.
 pub const TABLES: &str = "
@@ -48,7 +54,11 @@ CREATE TABLE quiet (
     page INTEGER NOT NULL, wait_ns INTEGER NOT NULL);
 CREATE TABLE miss (
     process INTEGER NOT NULL, site INTEGER, place TEXT NOT NULL, start_ns INTEGER NOT NULL, loads INTEGER NOT NULL,
-    stores INTEGER NOT NULL, ahead INTEGER NOT NULL, latency_ns INTEGER NOT NULL);
+    stores INTEGER NOT NULL, ahead INTEGER NOT NULL, latency_ns INTEGER NOT NULL,
+    load_weight INTEGER NOT NULL, store_weight INTEGER NOT NULL);
+CREATE TABLE source (
+    process INTEGER NOT NULL, site INTEGER, place TEXT NOT NULL, source TEXT NOT NULL, loads INTEGER NOT NULL,
+    stores INTEGER NOT NULL, timed INTEGER NOT NULL, latency_ns INTEGER NOT NULL);
 CREATE TABLE estimate (
     site INTEGER PRIMARY KEY, load_misses REAL NOT NULL, store_misses REAL NOT NULL, pattern TEXT NOT NULL,
     stride INTEGER, samples INTEGER NOT NULL);

@@ -1,8 +1,7 @@
 //! Sums a profile up per site: reads the rows, lays objects on the run's timeline, estimates misses.
 
-use crate::counted::{Counted, counted};
+use crate::counted::{Counted, counted, counts};
 use crate::estimate::{Burst, Exposure, PAGE, SiteEstimate, SiteSamples, Visit, estimate};
-use crate::schema;
 use model::observed::{Loss, TimePoint};
 use model::{Bytes, Frame, Module, Nanos, Observed, Pattern, Site, SiteId, SiteUse, SourceLine};
 use rusqlite::types::Type;
@@ -121,8 +120,8 @@ fn gather(db: &Connection) -> Result<Gathered> {
     }
 
     let sampler: String = db.query_row("SELECT sampler FROM run", [], |r| r.get(0))?;
-    if sampler == schema::LAB {
-        let counted = counted(db, interval, intervals)?;
+    if counts(&sampler) {
+        let counted = counted(db, &sampler, interval, intervals)?;
         let (samples, astray) = (counted.samples, counted.astray);
         return Ok(Gathered { duration, interval, sites, samples, astray, counted: Some(counted) });
     }
@@ -309,12 +308,26 @@ fn resident(db: &Connection) -> Result<HashMap<i64, u64>> {
     s.query_map([], |r| Ok((r.get(0)?, unsigned(r, 1)?)))?.collect()
 }
 
+/// Mean latency of the loads of each site that a memory answered.
+fn latency(db: &Connection) -> Result<HashMap<i64, f64>> {
+    let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
+    if version < 3 {
+        return Ok(HashMap::new());
+    }
+    let mut s = db.prepare(
+        "SELECT site, CAST(sum(latency_ns) AS REAL) / sum(timed) FROM source
+         WHERE site IS NOT NULL AND timed > 0 AND source LIKE '%memory' GROUP BY site",
+    )?;
+    s.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
+}
+
 /// The whole profile, summed up.
 pub(crate) fn observed(db: &Connection) -> Result<Observed> {
     let gathered = gather(db)?;
     let estimates = read_estimates(db, &gathered)?;
     let mut stacks = call_stacks(db)?;
     let resident = resident(db)?;
+    let latency = latency(db)?;
     let interval = gathered.interval;
 
     let intervals = gathered.duration.div_ceil(interval);
@@ -352,6 +365,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             store_misses: e.store_misses,
             samples: e.samples,
             pattern: e.pattern,
+            miss_latency: latency.get(row).copied(),
         });
     }
     // Hottest first; without samples, largest first.

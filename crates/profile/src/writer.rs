@@ -31,6 +31,8 @@ pub struct Run {
     pub sampler: String,
     /// Every so many misses one is sampled, where the sampler samples misses.
     pub period: Option<u64>,
+    /// How the samples are taken, in words, where `sampler` alone does not tell.
+    pub sampling: Option<String>,
     /// CLOCK_MONOTONIC at time 0.
     pub epoch_ns: u64,
 }
@@ -171,9 +173,34 @@ pub struct MissRow {
     pub loads: u64,
     /// By stores.
     pub stores: u64,
+    /// Misses that the samples by loads stand for.
+    pub load_weight: u64,
+    /// Misses that the samples by stores stand for.
+    pub store_weight: u64,
     /// Of both, those whose line the prefetcher had asked for.
     pub ahead: u64,
     /// Sum over loads of the time from issue to data.
+    pub latency_ns: u64,
+}
+
+/// Samples, misses or not, on one place whose data came from one source.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceRow {
+    /// Process row; `None` for processes without one.
+    pub process: Option<i64>,
+    /// Site row; `None` where they fell on no object.
+    pub site: Option<i64>,
+    /// `object`, `stack` or `other`.
+    pub place: &'static str,
+    /// Where the data came from.
+    pub source: &'static str,
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Loads whose latency is known.
+    pub timed: u64,
+    /// Sum of their latencies.
     pub latency_ns: u64,
 }
 
@@ -232,6 +259,9 @@ impl Writer {
             db.execute("INSERT INTO meta VALUES ('hearth', ?)", [env!("CARGO_PKG_VERSION")])?;
             if let Some(period) = run.period {
                 db.execute("INSERT INTO meta VALUES ('period', ?)", [period.to_string()])?;
+            }
+            if let Some(sampling) = &run.sampling {
+                db.execute("INSERT INTO meta VALUES ('sampling', ?)", [sampling])?;
             }
             db.execute(
                 "INSERT INTO run VALUES (?, ?, ?, 0, 'unfinished', ?, ?, ?)",
@@ -407,7 +437,7 @@ impl Writer {
     /// Adds sampled misses; those of one place and interval may come in several rows.
     pub fn miss(&mut self, m: &MissRow) -> Result<(), Error> {
         self.put(
-            "INSERT INTO miss VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO miss VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 m.process.unwrap_or(0),
                 m.site,
@@ -416,7 +446,26 @@ impl Writer {
                 m.loads as i64,
                 m.stores as i64,
                 m.ahead as i64,
-                m.latency_ns as i64
+                m.latency_ns as i64,
+                m.load_weight as i64,
+                m.store_weight as i64
+            ],
+        )
+    }
+
+    /// Adds samples by where their data came from.
+    pub fn source(&mut self, s: &SourceRow) -> Result<(), Error> {
+        self.put(
+            "INSERT INTO source VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                s.process.unwrap_or(0),
+                s.site,
+                s.place,
+                s.source,
+                s.loads as i64,
+                s.stores as i64,
+                s.timed as i64,
+                s.latency_ns as i64
             ],
         )
     }

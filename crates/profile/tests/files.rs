@@ -3,7 +3,9 @@
 use hearth_profile as profile;
 use model::{Bytes, Module, Nanos, Origin, Pattern, SiteId, SourceLine};
 use profile::estimate::Burst;
-use profile::{FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
+use profile::{
+    FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, VisitRow, Writer,
+};
 use std::path::{Path, PathBuf};
 
 fn create(path: &Path) -> Result<Writer, profile::Error> {
@@ -14,6 +16,7 @@ fn create(path: &Path) -> Result<Writer, profile::Error> {
         threshold: 4096,
         sampler: "page-fault".into(),
         period: None,
+        sampling: None,
         epoch_ns: 5,
     };
     create_run(path, &run)
@@ -138,6 +141,7 @@ fn what_the_lab_counts_is_taken_as_it_is() {
         threshold: 4096,
         sampler: profile::LAB.into(),
         period: Some(100),
+        sampling: None,
         epoch_ns: 0,
     };
     let mut w = create_run(&path, &run).unwrap();
@@ -151,7 +155,10 @@ fn what_the_lab_counts_is_taken_as_it_is() {
     let mut miss = |site: Option<usize>, start_ns, loads, stores, ahead| {
         let (site, place) = (site.map(|i| rows[i]), if site.is_some() { "object" } else { "stack" });
         let process = site.map(|_| process);
-        w.miss(&MissRow { process, site, place, start_ns, loads, stores, ahead, latency_ns: 300 * loads }).unwrap();
+        let (load_weight, store_weight, latency_ns) = (100 * loads, 100 * stores, 300 * loads);
+        let row =
+            MissRow { process, site, place, start_ns, loads, stores, load_weight, store_weight, ahead, latency_ns };
+        w.miss(&row).unwrap();
     };
     miss(Some(0), 0, 10, 2, 0);
     miss(Some(0), 0, 1, 0, 0); // the same interval in a second part
@@ -160,6 +167,21 @@ fn what_the_lab_counts_is_taken_as_it_is() {
     miss(Some(2), 10_000_000, 0, 2, 1);
     miss(Some(2), 5_000_000_000, 0, 2, 1); // after the end
     miss(None, 0, 7, 0, 0);
+    let source = |site: usize, source, timed, latency_ns| SourceRow {
+        process: Some(process),
+        site: Some(rows[site]),
+        place: "object",
+        source,
+        loads: timed,
+        stores: 2,
+        timed,
+        latency_ns,
+    };
+    // Only what came from a memory tells how fast that is.
+    for row in [source(0, "memory", 10, 3000), source(0, "remote-memory", 10, 6000), source(0, "l2", 10, 100)] {
+        w.source(&row).unwrap();
+    }
+    w.source(&source(1, "l1", 5, 20)).unwrap();
     let unfinished = {
         w.commit(Nanos(1_000_000_000)).unwrap();
         profile::open(&path).unwrap().observed().unwrap()
@@ -169,6 +191,7 @@ fn what_the_lab_counts_is_taken_as_it_is() {
     assert_eq!((&o.sites, &o.timeline), (&unfinished.sites, &unfinished.timeline));
     let seen: Vec<_> = o.sites.iter().map(|s| (s.site.id.0, s.load_misses, s.store_misses, s.samples)).collect();
     assert_eq!(seen, [(1, 3100.0, 900.0, 40), (2, 900.0, 0.0, 9), (3, 0.0, 400.0, 4)]);
+    assert_eq!(o.sites.iter().map(|s| s.miss_latency).collect::<Vec<_>>(), [Some(450.0), None, None]);
     assert_eq!(
         o.sites.iter().map(|s| s.pattern).collect::<Vec<_>>(),
         [Pattern::Random, Pattern::Stream { stride: 64 }, Pattern::Mixed]
@@ -190,11 +213,44 @@ fn profiles_of_version_1_are_read() {
     let now = profile::open(&path).unwrap().observed().unwrap();
     // What version 1 did not have is taken away.
     let db = rusqlite::Connection::open(&path).unwrap();
-    db.execute_batch("DROP TABLE miss; PRAGMA user_version = 1").unwrap();
+    db.execute_batch("DROP TABLE miss; DROP TABLE source; PRAGMA user_version = 1").unwrap();
     drop(db);
     let then = profile::open(&path).unwrap().observed().unwrap();
     assert!(then.total_misses() > 0.0);
     assert_eq!(then, now);
+}
+
+/// Before version 3 every sample of the lab weighed as much as its period.
+#[test]
+fn misses_of_version_2_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lab.hearth");
+    let run = Run {
+        command: vec!["./app".into()],
+        cwd: "/".into(),
+        started: 0,
+        threshold: 4096,
+        sampler: profile::LAB.into(),
+        period: Some(50),
+        sampling: None,
+        epoch_ns: 0,
+    };
+    let mut w = create_run(&path, &run).unwrap();
+    fill(&mut w);
+    w.commit(Nanos(2_000_000_000)).unwrap();
+    drop(w);
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch(
+        "DROP TABLE source; DROP TABLE miss;
+         CREATE TABLE miss (process INTEGER NOT NULL, site INTEGER, place TEXT NOT NULL, start_ns INTEGER NOT NULL,
+             loads INTEGER NOT NULL, stores INTEGER NOT NULL, ahead INTEGER NOT NULL, latency_ns INTEGER NOT NULL);
+         INSERT INTO miss VALUES (1, 1, 'object', 0, 3, 1, 0, 900);
+         PRAGMA user_version = 2",
+    )
+    .unwrap();
+    drop(db);
+    let o = profile::open(&path).unwrap().observed().unwrap();
+    assert_eq!((o.sites[0].load_misses, o.sites[0].store_misses, o.sites[0].miss_latency), (150.0, 50.0, None));
 }
 
 #[test]
@@ -254,8 +310,10 @@ fn what_is_no_profile_is_named() {
     foreign[68..72].fill(0);
     assert!(say(&foreign).contains("an SQLite database of another program"));
     let mut newer = good.clone();
-    newer[63] = 3;
-    assert!(say(&newer).contains("profile version 3, this one reads up to 2"), "{}", say(&newer));
+    let known = profile::schema::VERSION;
+    newer[63] = known as u8 + 1;
+    let sentence = format!("profile version {}, this one reads up to {known}", known + 1);
+    assert!(say(&newer).contains(&sentence), "{}", say(&newer));
     let mut corrupt = good.clone();
     let middle = good.len() / 3;
     corrupt[middle..middle * 2].fill(0xa5);

@@ -4,7 +4,7 @@
 //! everything older must have been read, and then applied by time.
 
 use crate::Error;
-use crate::misses::{Counts, Miss, Misses, Place};
+use crate::misses::{Counts, Miss, Misses, Place, Source, Sourced};
 use crate::residency::SitePages;
 use crate::rings::{Taken, What};
 use model::{Module, SiteId};
@@ -111,6 +111,10 @@ pub trait Sink {
     /// Misses were counted in the interval that begins at `start_ns`, which may come in several parts. `process` is
     /// `None` for processes that did not report.
     fn misses(&mut self, process: Option<usize>, place: Place, start_ns: u64, counts: &Counts) -> Result<(), Error> {
+        Ok(())
+    }
+    /// So many samples had their data from this source; once for each process, place and source.
+    fn sourced(&mut self, process: Option<usize>, place: Place, from: Source, samples: &Sourced) -> Result<(), Error> {
         Ok(())
     }
     /// Pages were looked up.
@@ -347,10 +351,15 @@ impl Follower {
     }
 }
 
-/// Tells what was counted; `all`: in the current interval too.
+/// Tells what was counted; `all`: in the current interval too, and where the data came from.
 pub fn tell(misses: &mut Misses, process: Option<usize>, all: bool, sink: &mut dyn Sink) -> Result<(), Error> {
     for (place, start_ns, counts) in misses.take(all) {
         sink.misses(process, place, start_ns, &counts)?;
+    }
+    if all {
+        for (place, source, samples) in misses.take_sources() {
+            sink.sourced(process, place, source, &samples)?;
+        }
     }
     Ok(())
 }
@@ -428,7 +437,8 @@ mod tests {
         f.count_misses(Misses::new(0x1000..0x9000, 0..0));
         const MS: u64 = 1_000_000;
         let mut miss = |f: &mut Follower, time_ns| {
-            let miss = Miss { time_ns, addr: 0x1008, latency_ns: 9, store: false, ahead: false };
+            let (weight, source) = (1, Source::Memory);
+            let miss = Miss { time_ns, addr: 0x1008, latency_ns: 9, store: false, ahead: false, weight, source };
             f.miss(&miss, &mut tally, &mut ()).unwrap();
         };
         // Events come in the wrong order, and those after a miss wait until it was counted.

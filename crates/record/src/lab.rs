@@ -2,7 +2,9 @@
 //! model shares with the guest.
 
 use crate::Error;
-use crate::misses::Miss;
+use crate::launch::now_ns;
+use crate::misses::{Miss, Source};
+use crate::outside::Outside;
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -79,31 +81,8 @@ impl Lab {
         })
     }
 
-    /// Switches sampling on.
-    pub fn begin(&mut self) {
-        // What an earlier recorder has left behind is not ours.
-        while self.window.window.take().is_some() {}
-        let header = self.window.window.header();
-        self.given = header.given.load(Relaxed);
-        self.dropped = header.dropped.load(Relaxed);
-        header.period.store(self.period, Release);
-    }
-
-    /// Switches it off.
-    pub fn end(&mut self) {
-        self.window.window.header().period.store(0, Release);
-    }
-
-    /// How often the samples have to be taken: before a quarter of the ring is full.
-    pub fn interval(&self) -> Duration {
-        let quarter = self.window.window.header().samples as f64 / 4.0;
-        let seconds = quarter * self.period as f64 / MOST_MISSES_PER_SECOND;
-        Duration::from_secs_f64(seconds.min(1.0)).clamp(SHORTEST, LONGEST)
-    }
-
-    /// Takes the samples up to a time: process id and miss, with times since `epoch_ns` of the clock `now_ns`. Later ones
-    /// stay where they are.
-    pub fn take(&mut self, now_ns: impl Fn() -> u64, epoch_ns: u64, horizon: u64, mut each: impl FnMut(u32, &Miss)) {
+    /// Takes the samples up to a time of the clock `now_ns`.
+    fn take_by(&mut self, now_ns: impl Fn() -> u64, epoch_ns: u64, horizon: u64, each: &mut dyn FnMut(u32, &Miss)) {
         let window = self.window.window;
         if window.header().on_count.load(Acquire) == 0 {
             return;
@@ -130,7 +109,8 @@ impl Lab {
             let Some(s) = window.take() else { return };
             let time_ns = (s.time_ps / 1000).saturating_add_signed(shift);
             let (store, ahead) = (s.store != 0, s.ahead != 0);
-            let miss = Miss { time_ns, addr: s.address, latency_ns: s.latency_ns, store, ahead };
+            let (weight, source) = (self.period, Source::Memory);
+            let miss = Miss { time_ns, addr: s.address, latency_ns: s.latency_ns, store, ahead, weight, source };
             if time_ns > horizon {
                 self.next = Some((s.pid as u32, miss));
                 return;
@@ -138,9 +118,34 @@ impl Lab {
             each(s.pid as u32, &miss);
         }
     }
+}
 
-    /// What sampling has lost so far: kind, count and sentence.
-    pub fn losses(&self) -> Vec<(&'static str, u64, String)> {
+impl Outside for Lab {
+    fn begin(&mut self) {
+        // What an earlier recorder has left behind is not ours.
+        while self.window.window.take().is_some() {}
+        let header = self.window.window.header();
+        self.given = header.given.load(Relaxed);
+        self.dropped = header.dropped.load(Relaxed);
+        header.period.store(self.period, Release);
+    }
+
+    fn end(&mut self) {
+        self.window.window.header().period.store(0, Release);
+    }
+
+    /// Before a quarter of the ring is full.
+    fn interval(&self) -> Duration {
+        let quarter = self.window.window.header().samples as f64 / 4.0;
+        let seconds = quarter * self.period as f64 / MOST_MISSES_PER_SECOND;
+        Duration::from_secs_f64(seconds.min(1.0)).clamp(SHORTEST, LONGEST)
+    }
+
+    fn take(&mut self, epoch_ns: u64, horizon: u64, each: &mut dyn FnMut(u32, &Miss)) {
+        self.take_by(now_ns, epoch_ns, horizon, each);
+    }
+
+    fn losses(&self) -> Vec<(&'static str, u64, String)> {
         let header = self.window.window.header();
         let mut losses = Vec::new();
         let dropped = header.dropped.load(Relaxed).wrapping_sub(self.dropped);
@@ -248,9 +253,9 @@ mod tests {
         }
         let mut seen = Vec::new();
         let horizon = 2_000_000 + 5_000 - 500_000 + RING / 2;
-        lab.take(now_ns, 500_000, horizon, |pid, miss| seen.push((pid, miss.time_ns, miss.addr)));
+        lab.take_by(now_ns, 500_000, horizon, &mut |pid, miss| seen.push((pid, miss.time_ns, miss.addr)));
         assert!((4..=5).contains(&seen.len()), "{seen:?}");
-        lab.take(now_ns, 500_000, u64::MAX, |pid, miss| seen.push((pid, miss.time_ns, miss.addr)));
+        lab.take_by(now_ns, 500_000, u64::MAX, &mut |pid, miss| seen.push((pid, miss.time_ns, miss.addr)));
         assert_eq!(seen.len() as u64, RING);
         let (pid, time_ns, addr) = seen[1];
         assert_eq!((pid, addr), (41, 64 * 2));
@@ -265,7 +270,7 @@ mod tests {
     fn a_model_that_was_never_on_is_told_and_sampling_ends_with_the_recorder() {
         let (mut lab, model) = lab(1);
         lab.begin();
-        lab.take(|| 0, 0, u64::MAX, |_, _| panic!("there is no sample"));
+        lab.take_by(|| 0, 0, u64::MAX, &mut |_, _| panic!("there is no sample"));
         assert_eq!(lab.losses()[0].0, "sampler-off");
         assert_eq!(lab.interval(), SHORTEST);
         drop(lab);

@@ -9,8 +9,8 @@
 
 use crate::Error;
 use crate::follow::{Follower, Sink, Started, Tally, tell};
-use crate::lab::Lab;
 use crate::misses::{Miss, Misses, TOLERANCE_NS};
+use crate::outside::Outside;
 use crate::residency::{self, Refused};
 use crate::rings::{NotYet, ProcessFile};
 use crate::session::Session;
@@ -225,7 +225,7 @@ struct Watch<'a> {
     processes: Vec<Watched>,
     tally: Tally,
     losses: HashMap<(Option<usize>, String), (u64, String)>,
-    lab: Option<&'a mut Lab>,
+    outside: Option<&'a mut (dyn Outside + 'static)>,
     /// The process that has this id now.
     by_pid: HashMap<u32, usize>,
     /// Misses of processes that did not report, or that have ended.
@@ -242,8 +242,12 @@ impl Launch {
         self.run_with(sink, None)
     }
 
-    /// The same with the lab's samples, if it is given.
-    pub fn run_with(&self, sink: &mut dyn Sink, lab: Option<&mut Lab>) -> Result<Outcome, Error> {
+    /// The same with the samples of a sampler outside of the process, if one is given.
+    pub fn run_with(
+        &self,
+        sink: &mut dyn Sink,
+        outside: Option<&mut (dyn Outside + 'static)>,
+    ) -> Result<Outcome, Error> {
         let config = Config {
             magic: wire::session::CONFIG_MAGIC,
             version: wire::WIRE_VERSION.into(),
@@ -264,7 +268,7 @@ impl Launch {
             processes: Vec::new(),
             tally: Tally::default(),
             losses: HashMap::new(),
-            lab,
+            outside,
             by_pid: HashMap::new(),
             strangers: Misses::new(0..0, 0..0),
             next_look: Instant::now(),
@@ -272,8 +276,8 @@ impl Launch {
             next_tick: Instant::now() + TICK,
         };
         let signals = Signals::set();
-        if let Some(lab) = &mut watch.lab {
-            lab.begin();
+        if let Some(sampler) = &mut watch.outside {
+            sampler.begin();
         }
         let mut child = self.start(&session, &signals)?;
         CHILD.store(child.id() as i32, Relaxed);
@@ -328,7 +332,7 @@ impl Watch<'_> {
         // SAFETY: a descriptor just made and owned by nobody else.
         let ended = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) });
         let mut period = PERIOD;
-        let longest = self.lab.as_ref().map_or(IDLE_PERIOD, |lab| lab.interval());
+        let longest = self.outside.as_ref().map_or(IDLE_PERIOD, |sampler| sampler.interval());
         let mut status: Option<(ExitStatus, Instant)> = None;
         loop {
             let watch_child = status.is_none().then_some(()).and(ended.as_ref());
@@ -383,7 +387,7 @@ impl Watch<'_> {
 
     /// Once around: new processes, all rings, readings that are due. Returns how full the fullest ring was.
     fn cycle(&mut self) -> f64 {
-        if self.lab.is_none() || Instant::now() >= self.next_look {
+        if self.outside.is_none() || Instant::now() >= self.next_look {
             self.look_for_processes();
             self.next_look = Instant::now() + PERIOD;
         }
@@ -401,7 +405,7 @@ impl Watch<'_> {
             seen.push((i, gone, state, last));
         }
         let mut horizon = start.saturating_sub(TOLERANCE_NS);
-        if ending && self.lab.is_some() {
+        if ending && self.outside.is_some() {
             // All samples of those that have ended; of the others, events up to the same moment.
             horizon = self.now() + TOLERANCE_NS;
             self.processes.iter_mut().filter(|p| !p.over).for_each(|p| {
@@ -440,15 +444,15 @@ impl Watch<'_> {
         fullest
     }
 
-    /// Takes the lab's samples up to a time and hands each to its process. Events of before must be drained.
+    /// Takes the outside sampler's samples up to a time and hands each to its process. Events of before must be drained.
     fn take_samples(&mut self, horizon: u64) {
-        let Some(lab) = self.lab.as_deref_mut() else { return };
+        let Some(sampler) = self.outside.as_deref_mut() else { return };
         let (processes, by_pid, tally) = (&mut self.processes, &self.by_pid, &mut self.tally);
         let sink = &mut *self.sink;
         let mut unknown: Vec<(u32, Miss)> = Vec::new();
         let mut result = Ok(());
         let mut current: (u32, Option<usize>) = (0, None);
-        lab.take(now_ns, self.epoch_ns, horizon, |pid, miss| {
+        sampler.take(self.epoch_ns, horizon, &mut |pid, miss| {
             if pid != current.0 {
                 current = (pid, by_pid.get(&pid).copied().filter(|&i| !processes[i].over));
             }
@@ -532,7 +536,7 @@ impl Watch<'_> {
         let seen = Instant::now();
         self.next_reading.get_or_insert(seen + FIRST_READING);
         let mut follower = Follower::new(index);
-        if self.lab.is_some() {
+        if self.outside.is_some() {
             follower.count_misses(Misses::new(managed(file.header()), stack(started.pid)));
         }
         self.by_pid.insert(started.pid, index);
@@ -590,7 +594,7 @@ impl Watch<'_> {
     }
 
     fn report_drops(&mut self) {
-        for (kind, count, note) in self.lab.as_ref().map(|lab| lab.losses()).unwrap_or_default() {
+        for (kind, count, note) in self.outside.as_ref().map(|sampler| sampler.losses()).unwrap_or_default() {
             self.set_loss(None, kind, count, &note);
         }
         for i in 0..self.processes.len() {
@@ -690,8 +694,8 @@ impl Watch<'_> {
         }
         self.take_samples(u64::MAX);
         self.report_drops();
-        if let Some(lab) = &mut self.lab {
-            lab.end();
+        if let Some(sampler) = &mut self.outside {
+            sampler.end();
         }
         let (code, how) = match (status.code(), status.signal()) {
             (Some(code), _) => (code as u8, format!("exit {code}")),

@@ -4,7 +4,8 @@
 //! 2. [`session`] is the private directory that recorder and runtime share.
 //! 3. [`launch`] starts the program in it and follows it to its end: [`rings`] reads the events of each process,
 //!    [`follow`] keeps the objects alive, [`residency`] asks the kernel where their pages are.
-//!    In the lab's guest [`lab`] reads its virtual PEBS, and [`misses`] says whose each miss is.
+//!    Samplers that lie outside of the process ([`outside`]): in the lab's guest [`lab`] reads its virtual PEBS.
+//!    [`misses`] says whose each of their samples is.
 //! 4. Whoever wants to know is a [`follow::Sink`]; [`recording`] is the one that writes a profile.
 //! 5. [`guide`] makes a plan ready for a guided run; [`rebuilt`] finds its frames again in a module that was rebuilt.
 //! 6. [`symbols`] gives frames their source form after the run.
@@ -15,6 +16,7 @@ pub mod lab;
 pub mod landing;
 pub mod launch;
 pub mod misses;
+pub mod outside;
 pub mod program;
 pub mod rebuilt;
 pub mod recording;

@@ -28,12 +28,83 @@ pub struct Miss {
     pub time_ns: u64,
     /// Address of the access.
     pub addr: u64,
-    /// Time from issue to data, in ns; 0 for stores.
+    /// Time from issue to data, in ns; 0 where the sampler does not tell, as for stores.
     pub latency_ns: u32,
     /// By a store.
     pub store: bool,
     /// The prefetcher had asked for the line before.
     pub ahead: bool,
+    /// Misses that it stands for: the sampler's period. 0: it was no miss; it only tells where data came from and how fast.
+    pub weight: u64,
+    /// Where the data came from.
+    pub source: Source,
+}
+
+/// Where the data of an access came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// The sampler does not tell.
+    #[default]
+    Unknown,
+    /// The core's own first-level cache.
+    L1,
+    /// A line that was on its way already.
+    Fill,
+    /// The second-level cache.
+    L2,
+    /// The last-level cache.
+    Llc,
+    /// The cache of another core, cluster or socket.
+    OtherCache,
+    /// Memory of the socket.
+    Memory,
+    /// Memory of another socket.
+    RemoteMemory,
+    /// Persistent memory.
+    Persistent,
+    /// Memory behind a link (CXL).
+    Linked,
+    /// A device.
+    Device,
+}
+
+impl Source {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Source; 11] = [
+        Source::Unknown,
+        Source::L1,
+        Source::Fill,
+        Source::L2,
+        Source::Llc,
+        Source::OtherCache,
+        Source::Memory,
+        Source::RemoteMemory,
+        Source::Persistent,
+        Source::Linked,
+        Source::Device,
+    ];
+
+    /// Its name in the profile.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Unknown => "unknown",
+            Source::L1 => "l1",
+            Source::Fill => "fill-buffer",
+            Source::L2 => "l2",
+            Source::Llc => "llc",
+            Source::OtherCache => "other-cache",
+            Source::Memory => "memory",
+            Source::RemoteMemory => "remote-memory",
+            Source::Persistent => "persistent-memory",
+            Source::Linked => "linked-memory",
+            Source::Device => "device",
+        }
+    }
+
+    /// Some memory, wherever it is: no cache had the line.
+    pub fn is_memory(self) -> bool {
+        matches!(self, Source::Memory | Source::RemoteMemory | Source::Persistent | Source::Linked)
+    }
 }
 
 /// Where misses fell.
@@ -54,9 +125,26 @@ pub struct Counts {
     pub loads: u64,
     /// By stores.
     pub stores: u64,
+    /// Misses that the samples by loads stand for.
+    pub load_weight: u64,
+    /// Misses that the samples by stores stand for.
+    pub store_weight: u64,
     /// Of both, those whose line the prefetcher had asked for.
     pub ahead: u64,
     /// Sum over loads of the time from issue to data, in ns.
+    pub latency_ns: u64,
+}
+
+/// Samples on one place, over the life of the process, whose data came from one source. Misses or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sourced {
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Loads whose latency is known.
+    pub timed: u64,
+    /// Sum of their latencies, in ns.
     pub latency_ns: u64,
 }
 
@@ -90,6 +178,7 @@ pub struct Misses {
     places: Vec<Place>,
     slots: HashMap<SiteId, usize>,
     counts: Vec<Counts>,
+    sources: Vec<[Sourced; Source::ALL.len()]>,
     start_ns: u64,
     done: Vec<(Place, u64, Counts)>,
     counted: u64,
@@ -109,6 +198,7 @@ impl Misses {
             places: vec![Place::Stack, Place::Other],
             slots: HashMap::new(),
             counts: vec![Counts::default(); 2],
+            sources: vec![Default::default(); 2],
             start_ns: 0,
             done: Vec::new(),
             counted: 0,
@@ -121,6 +211,7 @@ impl Misses {
         let slot = *self.slots.entry(site).or_insert_with(|| {
             self.places.push(Place::Site(site));
             self.counts.push(Counts::default());
+            self.sources.push(Default::default());
             self.places.len() - 1
         });
         let end = addr.saturating_add(size.max(1)).div_ceil(PAGE).saturating_mul(PAGE);
@@ -174,6 +265,19 @@ impl Misses {
         std::mem::take(&mut self.done)
     }
 
+    /// Where the data of the samples so far came from. What was taken does not come again.
+    pub fn take_sources(&mut self) -> Vec<(Place, Source, Sourced)> {
+        let mut out = Vec::new();
+        for (place, sources) in self.places.iter().zip(&mut self.sources) {
+            for (source, sourced) in Source::ALL.into_iter().zip(std::mem::take(sources)) {
+                if sourced != Sourced::default() {
+                    out.push((*place, source, sourced));
+                }
+            }
+        }
+        out
+    }
+
     /// Misses counted so far.
     pub fn counted(&self) -> u64 {
         self.counted
@@ -196,11 +300,23 @@ impl Misses {
             self.close();
             self.start_ns = miss.time_ns / MISS_INTERVAL_NS * MISS_INTERVAL_NS;
         }
+        let (load, store) = (u64::from(!miss.store), u64::from(miss.store));
+        let latency_ns = load * u64::from(miss.latency_ns);
+        let sourced = &mut self.sources[slot][miss.source as usize];
+        sourced.loads += load;
+        sourced.stores += store;
+        sourced.timed += u64::from(latency_ns > 0);
+        sourced.latency_ns += latency_ns;
+        if miss.weight == 0 {
+            return;
+        }
         let counts = &mut self.counts[slot];
-        counts.loads += u64::from(!miss.store);
-        counts.stores += u64::from(miss.store);
+        counts.loads += load;
+        counts.stores += store;
+        counts.load_weight = counts.load_weight.saturating_add(load * miss.weight);
+        counts.store_weight = counts.store_weight.saturating_add(store * miss.weight);
         counts.ahead += u64::from(miss.ahead);
-        counts.latency_ns += u64::from(miss.latency_ns);
+        counts.latency_ns += latency_ns;
         self.counted += 1;
     }
 
@@ -226,7 +342,7 @@ mod tests {
         Misses::new(0x10_0000..0x20_0000, 0x7000_0000..0x7001_0000)
     }
     fn load(time_ns: u64, addr: u64) -> Miss {
-        Miss { time_ns, addr, latency_ns: 300, store: false, ahead: false }
+        Miss { time_ns, addr, latency_ns: 300, store: false, ahead: false, weight: 10, source: Source::Memory }
     }
     fn loads(counted: &[(Place, u64, Counts)], place: Place) -> u64 {
         counted.iter().filter(|c| c.0 == place).map(|c| c.2.loads).sum()
@@ -279,10 +395,30 @@ mod tests {
         m.miss(&Miss { store: true, latency_ns: 0, ..load(MISS_INTERVAL_NS - 1, 0x10_0000) });
         m.miss(&Miss { ahead: true, ..load(3 * MISS_INTERVAL_NS, 0x10_0000) });
         m.miss(&load(3 * MISS_INTERVAL_NS + 1, 0x10_0000));
-        let first = Counts { stores: 1, ..Counts::default() };
-        let second = Counts { loads: 2, ahead: 1, latency_ns: 600, ..Counts::default() };
+        let first = Counts { stores: 1, store_weight: 10, ..Counts::default() };
+        let second = Counts { loads: 2, load_weight: 20, ahead: 1, latency_ns: 600, ..Counts::default() };
         assert_eq!(m.take(false), [(Place::Site(A), 0, first)]);
         assert_eq!(m.take(true), [(Place::Site(A), 3 * MISS_INTERVAL_NS, second)]);
         assert_eq!(m.counted(), 3);
+    }
+
+    #[test]
+    fn samples_that_are_no_misses_only_tell_where_data_came_from() {
+        let mut m = misses();
+        m.born(0x10_0000, 4096, A, 0);
+        m.miss(&load(US, 0x10_0000));
+        m.miss(&Miss { weight: 0, latency_ns: 40, source: Source::Llc, ..load(2 * US, 0x10_0000) });
+        m.miss(&Miss { weight: 0, latency_ns: 0, store: true, source: Source::L1, ..load(3 * US, 0x10_0000) });
+        m.settle(u64::MAX);
+        let counted = m.take(true);
+        assert_eq!((counted.len(), counted[0].2.load_weight, m.counted()), (1, 10, 1));
+        let place = Place::Site(A);
+        let load = |latency_ns| Sourced { loads: 1, timed: 1, latency_ns, ..Sourced::default() };
+        let stored = Sourced { stores: 1, ..Sourced::default() };
+        let expected =
+            [(place, Source::L1, stored), (place, Source::Llc, load(40)), (place, Source::Memory, load(300))];
+        assert_eq!(m.take_sources(), expected);
+        assert!(m.take_sources().is_empty(), "sources come once");
+        assert!(Source::ALL.iter().enumerate().all(|(i, &s)| s as usize == i), "numbers are places in the table");
     }
 }

@@ -3,12 +3,15 @@
 use crate::follow::{Object, Quiet, RawFrame, Sink, Started, Visit};
 use crate::lab::Lab;
 use crate::launch::{Launch, Outcome, find_runtime, now_ns};
-use crate::misses::{Counts, Place};
+use crate::misses::{Counts, Place, Source, Sourced};
+use crate::outside::Outside;
 use crate::residency::SitePages;
 use crate::{Error, program, symbols};
 use model::observed::Loss;
 use model::{Bytes, Nanos, Origin, Platform, SiteId};
-use profile::{FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
+use profile::{
+    FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, VisitRow, Writer,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -117,6 +120,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
             Sampler::Lab { period } => Some(period),
             _ => None,
         },
+        sampling: None,
         epoch_ns,
     };
     let (machine, unknown) = machine(options);
@@ -138,7 +142,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         epoch_ns,
         plan: None,
     };
-    let mut outcome = match launch.run_with(&mut sink, lab.as_mut()) {
+    let mut outcome = match launch.run_with(&mut sink, lab.as_mut().map(|l| l as &mut dyn Outside)) {
         Ok(outcome) => outcome,
         Err(e) => {
             sink.writer.discard();
@@ -253,6 +257,15 @@ impl<'a> ToProfile<'a> {
         self.processes[process]
     }
 
+    /// A place as the profile names it: its kind, and its site's row.
+    fn place(&mut self, place: Place) -> Result<(&'static str, Option<i64>), Error> {
+        Ok(match place {
+            Place::Site(site) => ("object", Some(self.writer.site(site)?)),
+            Place::Stack => ("stack", None),
+            Place::Other => ("other", None),
+        })
+    }
+
     fn flush(&mut self) -> Result<(), Error> {
         for (id, row) in std::mem::take(&mut self.unwritten) {
             self.writer.object(id as i64, &row)?;
@@ -333,11 +346,7 @@ impl Sink for ToProfile<'_> {
     }
 
     fn misses(&mut self, process: Option<usize>, place: Place, start_ns: u64, counts: &Counts) -> Result<(), Error> {
-        let (place, site) = match place {
-            Place::Site(site) => ("object", Some(self.writer.site(site)?)),
-            Place::Stack => ("stack", None),
-            Place::Other => ("other", None),
-        };
+        let (place, site) = self.place(place)?;
         let row = MissRow {
             process: process.map(|p| self.row(p)),
             site,
@@ -345,11 +354,28 @@ impl Sink for ToProfile<'_> {
             start_ns,
             loads: counts.loads,
             stores: counts.stores,
+            load_weight: counts.load_weight,
+            store_weight: counts.store_weight,
             ahead: counts.ahead,
             latency_ns: counts.latency_ns,
         };
         self.samples += counts.loads + counts.stores;
         Ok(self.writer.miss(&row)?)
+    }
+
+    fn sourced(&mut self, process: Option<usize>, place: Place, from: Source, samples: &Sourced) -> Result<(), Error> {
+        let (place, site) = self.place(place)?;
+        let row = SourceRow {
+            process: process.map(|p| self.row(p)),
+            site,
+            place,
+            source: from.name(),
+            loads: samples.loads,
+            stores: samples.stores,
+            timed: samples.timed,
+            latency_ns: samples.latency_ns,
+        };
+        Ok(self.writer.source(&row)?)
     }
 
     fn residency(&mut self, process: usize, time_ns: u64, sites: &HashMap<SiteId, SitePages>) -> Result<(), Error> {

@@ -26,6 +26,7 @@ pub fn site(n: u64, peak: u64, load_misses: f64, store_misses: f64) -> SiteUse {
         store_misses,
         samples: 10,
         pattern: Pattern::Unknown,
+        miss_latency: None,
     }
 }
 

@@ -1,0 +1,24 @@
+//! A sampler that lies outside of the process: it sees addresses and process ids, and knows nothing of objects. Its samples
+//! all go the same way, through [`crate::misses`], whoever made them.
+
+use crate::misses::Miss;
+use std::time::Duration;
+
+/// A source of access samples outside of the process.
+pub trait Outside {
+    /// Switches sampling on. The program is started next, by the same thread.
+    fn begin(&mut self);
+
+    /// Switches it off.
+    fn end(&mut self);
+
+    /// How often the samples have to be taken at least, so that none is lost.
+    fn interval(&self) -> Duration;
+
+    /// Takes the samples up to a time: process id and sample, with times since `epoch_ns` of CLOCK_MONOTONIC, in the order
+    /// of their times. Later ones stay where they are.
+    fn take(&mut self, epoch_ns: u64, horizon: u64, each: &mut dyn FnMut(u32, &Miss));
+
+    /// What sampling has lost so far: kind, count and sentence.
+    fn losses(&self) -> Vec<(&'static str, u64, String)>;
+}
