@@ -1,6 +1,6 @@
 //! Guided runs: where objects land, budgets, file tiers, and plans that outlive a rebuild.
 
-use hearth_tests::{Room, program, workspace};
+use hearth_tests::{Room, function_sites, program, workspace};
 use model::landing::{Landing, SiteLanding};
 use std::fs;
 use std::path::Path;
@@ -41,6 +41,23 @@ fn present(site: &SiteLanding) -> u64 {
 }
 
 const OBJECT: u64 = 24 << 20;
+
+#[test]
+fn a_guided_run_can_be_recorded() {
+    let room = Room::new();
+    let command = [&*program("forks"), "700"];
+    plan(&room, &command, "[[tier]]\nname = \"fast\"\n\n[[tier]]\nname = \"slow\"\n");
+    let ended = room.record(&["--sampler", "none", "--plan", "plan.toml"], "guided.hearth", &command).expect(0);
+    assert_eq!(ended.stdout, "kept\n", "{}", ended.stderr);
+    let observed = room.observed("guided.hearth");
+    assert_eq!(observed.tiers.iter().map(|t| &*t.name).collect::<Vec<_>>(), ["fast", "slow"]);
+    for (function, shares) in [("hot", [1.0, 0.0]), ("cold", [0.0, 1.0])] {
+        let site = function_sites(&observed, function).next().expect("the function's site");
+        assert_eq!(observed.tier_shares(site), shares, "{site:?}");
+    }
+    let refused = room.record(&["--plan", "none.toml"], "x.hearth", &command).expect(2);
+    assert!(refused.stderr.contains("none.toml") && !room.path("x.hearth").exists(), "{}", refused.stderr);
+}
 
 #[test]
 fn objects_land_in_the_heaps_of_their_tiers() {

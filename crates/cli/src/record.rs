@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use model::{Bytes, Nanos};
+use policy::plan_file;
 use record::{Progress, Recorded};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,6 +18,8 @@ EXAMPLES
   hearth record --sampler none -- ./app       objects and residency only, no access samples
   hearth lab run -- hearth record --sampler lab -o app.hearth -- ./app
                                               misses as the emulated machine counts them
+  hearth record --plan plan.toml -o after.hearth -- ./app
+                                              a guided run; hearth diff app.hearth after.hearth compares
   hearth record --threshold 64KiB -- ./app    only allocations of 64 KiB and more
   hearth report app.hearth                    look at what was recorded";
 
@@ -42,6 +45,9 @@ pub struct Args {
     /// Last-level cache to estimate misses for [default: this machine's]
     #[arg(long, value_name = "SIZE")]
     llc: Option<Bytes>,
+    /// Place the objects by this plan, as `hearth run` does, and record that; `hearth diff` compares it with before
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
     /// Program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -81,6 +87,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             record::Sampler::PageFault { faults_per_second: args.faults_per_second }
         }
     };
+    let plan = args.plan.as_deref().map(plan_file::read).transpose()?;
     let mut command = args.command.into_iter();
     let options = record::Options {
         program: command.next().unwrap_or_default(),
@@ -89,6 +96,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         threshold: args.threshold,
         sampler,
         llc: args.llc,
+        plan,
         platform: platform::discover().map_err(|e| e.to_string()),
     };
     let display = Display::new();
@@ -140,6 +148,9 @@ fn summary(recorded: &Recorded) {
             n => format!("{n} processes"),
         }
     );
+    for note in &recorded.notes {
+        eprintln!("hearth: {note}");
+    }
     for loss in &outcome.losses {
         eprintln!("hearth: {} ({}): {}", loss.kind, loss.count, loss.note);
     }

@@ -23,6 +23,7 @@ fn profile(path: &Path) {
         period: None,
         sampling: None,
         epoch_ns: 0,
+        tiers: vec![],
     };
     let machine = Machine {
         platform: None,

@@ -22,7 +22,7 @@ pub mod units;
 
 pub use comparison::{Comparison, PlacementRun};
 pub use landing::Landing;
-pub use observed::{Observed, Pattern, SiteUse};
+pub use observed::{Life, Observed, Pattern, SiteUse, Touch};
 pub use plan::{Plan, PlannedSite, PlannedTier};
 pub use site::{Frame, Module, Site, SiteId, SourceLine};
 pub use tier::{Coefficients, Figure, Origin, Platform, Space, Tier, TierKind};

@@ -1,5 +1,6 @@
 //! What a profile says, summed per site: the view that reports show and policies read.
 
+use crate::plan::PlannedTier;
 use crate::site::{Site, SiteId};
 use crate::tier::Platform;
 use crate::units::{Bytes, Nanos};
@@ -57,6 +58,51 @@ pub struct SiteUse {
     /// Mean latency of loads whose data came from a memory, in ns, where the sampler tells it.
     #[serde(default)]
     pub miss_latency: Option<f64>,
+    /// Its largest objects, in the order in which they were allocated: at most a few dozen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lives: Vec<Life>,
+    /// Bytes by NUMA node (-1: not present) at the reading that found most of it resident; empty if never read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<(i32, Bytes)>,
+    /// Bytes allocated by the tier whose heap they came from, in the order of [`Observed::tiers`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placed: Vec<Bytes>,
+}
+
+/// When one object lived.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Life {
+    /// Its allocation, since the start of the run.
+    pub from: Nanos,
+    /// Its free, or the end of its process.
+    pub to: Nanos,
+    /// Its size.
+    pub size: Bytes,
+}
+
+/// A function that was sampled while it accessed a site's memory, or memory of no site.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Touch {
+    /// Whose memory; `None` for memory that is no recorded object.
+    pub site: Option<SiteId>,
+    /// Function, innermost inlined one; the module's name in brackets where there are no symbols, empty for code in no file.
+    pub function: String,
+    /// File name of the module.
+    pub module: String,
+    /// Source file of the instruction sampled most often; empty if unknown.
+    pub file: String,
+    /// Its line; 0 if unknown.
+    pub line: u32,
+    /// Samples of loads.
+    pub loads: u64,
+    /// Samples of stores.
+    pub stores: u64,
+    /// Last-level-cache misses that the samples stand for; 0 where the sampler does not tell.
+    pub misses: f64,
+    /// Loads whose latency was measured.
+    pub timed: u64,
+    /// Their mean latency, in ns; `None` where the sampler does not tell.
+    pub latency: Option<f64>,
 }
 
 impl SiteUse {
@@ -121,12 +167,38 @@ pub struct Observed {
     pub timeline: Vec<TimePoint>,
     /// What was lost, empty if nothing.
     pub losses: Vec<Loss>,
+    /// Which functions touch what, most samples first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touches: Vec<Touch>,
+    /// Tiers of the plan that guided the run, fastest first; empty if none did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<PlannedTier>,
 }
 
 impl Observed {
     /// Estimated misses of all sites.
     pub fn total_misses(&self) -> f64 {
         self.sites.iter().map(SiteUse::misses).sum()
+    }
+    /// Share (0 to 1) of a site's memory in each tier of the plan: of its resident pages, as the kernel said, where each tier
+    /// has nodes of its own and they were read, else of its allocations. Empty if no plan guided the run.
+    pub fn tier_shares(&self, site: &SiteUse) -> Vec<f64> {
+        let on = |tier: &PlannedTier| -> Bytes {
+            site.nodes
+                .iter()
+                .filter(|(n, _)| u32::try_from(*n).is_ok_and(|n| tier.nodes.contains(&n)))
+                .map(|n| n.1)
+                .sum()
+        };
+        let resident: Vec<Bytes> = self.tiers.iter().map(on).collect();
+        let apart = self.tiers.iter().enumerate().all(|(i, t)| {
+            !t.nodes.is_empty() && !self.tiers[..i].iter().flat_map(|o| &o.nodes).any(|n| t.nodes.contains(n))
+        });
+        let read = apart && resident.iter().any(|b| b.0 > 0);
+        let bytes = if read { &resident } else { &site.placed };
+        let all: Bytes = bytes.iter().copied().sum();
+        let share = |i: usize| bytes.get(i).map_or(0.0, |b| b.0 as f64 / all.0.max(1) as f64);
+        (0..self.tiers.len()).map(share).collect()
     }
     /// Most recorded bytes alive at one moment of the timeline.
     pub fn peak(&self) -> Bytes {

@@ -5,18 +5,21 @@
 //! * [`open`] and [`Profile::observed`] – reads one, finished or not, and sums it up per site.
 //! * [`estimate`] – from armed pages to cache misses: the pure function behind a site's misses.
 //! * `counted` – the same from a sampler that sees misses themselves.
+//! * `touches` – samples by function.
 
 mod counted;
 pub mod estimate;
 mod reader;
 pub mod schema;
 mod summary;
+mod touches;
 mod writer;
 
 pub use reader::{Profile, open};
 pub use schema::{LAB, MISS_INTERVAL_NS, PERF, PERF_DATA};
 pub use writer::{
-    FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, VisitRow, Writer,
+    FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow, VisitRow,
+    Writer,
 };
 
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 /// SQLite `application_id` of a profile: "Hrth".
 pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones. Version 1 had no table
-/// `miss`; version 2 had no weights in it, and no table `source`.
+/// `miss`; version 2 had no weights in it, and no tables `source` and `touch`.
 pub const VERSION: i64 = 3;
 
 /// Length of the intervals of the table `miss`, in ns.
@@ -59,6 +59,10 @@ CREATE TABLE miss (
 CREATE TABLE source (
     process INTEGER NOT NULL, site INTEGER, place TEXT NOT NULL, source TEXT NOT NULL, loads INTEGER NOT NULL,
     stores INTEGER NOT NULL, timed INTEGER NOT NULL, latency_ns INTEGER NOT NULL);
+CREATE TABLE touch (
+    site INTEGER NOT NULL, place TEXT NOT NULL, module INTEGER NOT NULL, offset INTEGER NOT NULL,
+    loads INTEGER NOT NULL, stores INTEGER NOT NULL, misses INTEGER NOT NULL, timed INTEGER NOT NULL,
+    latency_ns INTEGER NOT NULL, PRIMARY KEY (site, place, module, offset)) WITHOUT ROWID;
 CREATE TABLE estimate (
     site INTEGER PRIMARY KEY, load_misses REAL NOT NULL, store_misses REAL NOT NULL, pattern TEXT NOT NULL,
     stride INTEGER, samples INTEGER NOT NULL);

@@ -2,15 +2,19 @@
 
 use crate::counted::{Counted, counted, counts};
 use crate::estimate::{Burst, Exposure, PAGE, SiteEstimate, SiteSamples, Visit, estimate};
+use crate::touches::touches;
 use model::observed::{Loss, TimePoint};
-use model::{Bytes, Frame, Module, Nanos, Observed, Pattern, Site, SiteId, SiteUse, SourceLine};
+use model::{Bytes, Frame, Life, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteUse, SourceLine};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 /// Most intervals of the timeline, and the shortest one.
 const MAX_INTERVALS: u64 = 300;
 const MIN_INTERVAL_NS: u64 = 10_000_000;
+/// Objects of a site whose lives are told one by one: a picture has no room for more.
+const LIVES: usize = 32;
 
 /// What the objects of a site add up to.
 #[derive(Clone, Default)]
@@ -24,6 +28,22 @@ struct Memory {
     total_lifetime: u64,
     /// Live bytes at the start of each interval.
     live: Vec<u64>,
+    /// The objects with the most bytes x time, then size, allocation and free.
+    lives: BinaryHeap<Reverse<(u128, u64, u64, u64)>>,
+    /// Bytes allocated by tier.
+    placed: Vec<u64>,
+}
+
+impl Memory {
+    fn lived(&mut self, size: u64, alloc: u64, free: u64) {
+        let life = Reverse((u128::from(size) * u128::from(free - alloc), size, alloc, free));
+        if self.lives.len() < LIVES {
+            self.lives.push(life);
+        } else if self.lives.peek().is_some_and(|least| life < *least) {
+            self.lives.pop();
+            self.lives.push(life);
+        }
+    }
 }
 
 struct Gathered {
@@ -70,7 +90,7 @@ fn gather(db: &Connection) -> Result<Gathered> {
     }
     // Steps of the number of live bytes and of live pages, per site.
     let mut steps: HashMap<i64, Vec<(u64, i64)>> = HashMap::new();
-    let mut s = db.prepare("SELECT site, process, size, alloc_ns, free_ns FROM object")?;
+    let mut s = db.prepare("SELECT site, process, size, alloc_ns, free_ns, tier FROM object")?;
     let mut rows = s.query([])?;
     while let Some(r) = rows.next()? {
         let (site, process): (i64, i64) = (r.get(0)?, r.get(1)?);
@@ -87,6 +107,12 @@ fn gather(db: &Connection) -> Result<Gathered> {
         memory.objects += 1;
         memory.largest = memory.largest.max(size);
         memory.allocated = memory.allocated.saturating_add(size);
+        memory.lived(size, alloc, free);
+        let tier: u8 = r.get(5)?;
+        if memory.placed.len() <= usize::from(tier) {
+            memory.placed.resize(usize::from(tier) + 1, 0);
+        }
+        memory.placed[usize::from(tier)] += size;
         memory.first_alloc = memory.first_alloc.min(alloc);
         memory.last_free = memory.last_free.max(free);
         memory.total_lifetime = memory.total_lifetime.saturating_add(free - alloc);
@@ -263,8 +289,14 @@ fn read_estimates(db: &Connection, gathered: &Gathered) -> Result<HashMap<i64, S
     Ok(out)
 }
 
-/// All call stacks, with source lines where there are symbols.
-fn call_stacks(db: &Connection) -> Result<HashMap<i64, Site>> {
+/// What is known about code, by the rows of modules.
+struct Symbols {
+    modules: HashMap<i64, Module>,
+    /// By module and offset, innermost inlined function first.
+    lines: HashMap<(i64, i64), Vec<SourceLine>>,
+}
+
+fn symbols(db: &Connection) -> Result<Symbols> {
     let mut modules: HashMap<i64, Module> = HashMap::new();
     let mut s = db.prepare("SELECT id, path, build_id FROM module")?;
     for row in s.query_map([], |r| Ok((r.get(0)?, Module { path: r.get(1)?, build_id: r.get(2)? })))? {
@@ -278,6 +310,11 @@ fn call_stacks(db: &Connection) -> Result<HashMap<i64, Site>> {
         let line = SourceLine { function: r.get(2)?, file: r.get(3)?, line: r.get(4)? };
         lines.entry((r.get(0)?, r.get(1)?)).or_default().push(line);
     }
+    Ok(Symbols { modules, lines })
+}
+
+/// All call stacks, with source lines where there are symbols.
+fn call_stacks(db: &Connection, Symbols { modules, lines }: &Symbols) -> Result<HashMap<i64, Site>> {
     let mut sites: HashMap<i64, Site> = HashMap::new();
     let mut s = db.prepare("SELECT id, name FROM site")?;
     let mut rows = s.query([])?;
@@ -298,14 +335,22 @@ fn call_stacks(db: &Connection) -> Result<HashMap<i64, Site>> {
     Ok(sites)
 }
 
-/// Most resident bytes of each site at one reading.
-fn resident(db: &Connection) -> Result<HashMap<i64, u64>> {
+/// Bytes of each site by node, at the reading that found most of it resident.
+fn resident(db: &Connection) -> Result<HashMap<i64, Vec<(i32, Bytes)>>> {
+    // Of the columns beside max() SQLite takes the row that holds it.
     let mut s = db.prepare(
-        "SELECT site, max(present) FROM
-         (SELECT site, sum(CASE WHEN node >= 0 THEN bytes ELSE 0 END) AS present FROM residency GROUP BY site, time_ns)
-         GROUP BY site",
+        "SELECT r.site, r.node, sum(r.bytes) FROM residency r JOIN
+         (SELECT site, time_ns, max(present) FROM
+          (SELECT site, time_ns, sum(CASE WHEN node >= 0 THEN bytes ELSE 0 END) AS present FROM residency
+           GROUP BY site, time_ns) GROUP BY site) f
+         ON f.site = r.site AND f.time_ns = r.time_ns GROUP BY r.site, r.node ORDER BY r.site, r.node",
     )?;
-    s.query_map([], |r| Ok((r.get(0)?, unsigned(r, 1)?)))?.collect()
+    let mut out: HashMap<i64, Vec<(i32, Bytes)>> = HashMap::new();
+    for row in s.query_map([], |r| Ok((r.get(0)?, (r.get(1)?, Bytes(unsigned(r, 2)?)))))? {
+        let (site, node) = row?;
+        out.entry(site).or_default().push(node);
+    }
+    Ok(out)
 }
 
 /// Mean latency of the loads of each site that a memory answered.
@@ -325,7 +370,16 @@ fn latency(db: &Connection) -> Result<HashMap<i64, f64>> {
 pub(crate) fn observed(db: &Connection) -> Result<Observed> {
     let gathered = gather(db)?;
     let estimates = read_estimates(db, &gathered)?;
-    let mut stacks = call_stacks(db)?;
+    let symbols = symbols(db)?;
+    let mut stacks = call_stacks(db, &symbols)?;
+    let names: HashMap<i64, SiteId> = stacks.iter().map(|(row, site)| (*row, site.id)).collect();
+    let touches = touches(db, &symbols.modules, &symbols.lines, &names)?;
+    let tiers: Option<String> =
+        db.query_row("SELECT value FROM meta WHERE key = 'tiers'", [], |r| r.get(0)).optional()?;
+    let tiers: Vec<PlannedTier> = match tiers {
+        Some(text) => serde_json::from_str(&text).map_err(|e| bad(0, e.to_string()))?,
+        None => Vec::new(),
+    };
     let resident = resident(db)?;
     let latency = latency(db)?;
     let interval = gathered.interval;
@@ -350,13 +404,21 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
         if memory.objects == 0 {
             continue;
         }
+        let nodes = resident.get(row).cloned().unwrap_or_default();
+        let mut lives: Vec<Life> = memory
+            .lives
+            .iter()
+            .map(|Reverse((_, size, from, to))| Life { from: Nanos(*from), to: Nanos(*to), size: Bytes(*size) })
+            .collect();
+        lives.sort_by_key(|l| (l.from, l.to, l.size));
+        let placed = if tiers.is_empty() { &[] } else { &memory.placed[..] };
         sites.push(SiteUse {
             site,
             objects: memory.objects,
             largest: Bytes(memory.largest),
             peak: Bytes(memory.peak),
             allocated: Bytes(memory.allocated),
-            resident: resident.get(row).map(|&b| Bytes(b)),
+            resident: (!nodes.is_empty()).then(|| nodes.iter().filter(|(n, _)| *n >= 0).map(|(_, b)| *b).sum()),
             first_alloc: Nanos(memory.first_alloc),
             last_free: Nanos(memory.last_free),
             mean_lifetime: Nanos(memory.total_lifetime / memory.objects),
@@ -366,6 +428,9 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             samples: e.samples,
             pattern: e.pattern,
             miss_latency: latency.get(row).copied(),
+            lives,
+            nodes,
+            placed: placed.iter().map(|&b| Bytes(b)).collect(),
         });
     }
     // Hottest first; without samples, largest first.
@@ -403,6 +468,8 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             unattributed: if gathered.samples == 0 { 0.0 } else { gathered.astray as f64 / gathered.samples as f64 },
             timeline: timeline.clone(),
             losses: Vec::clone(&losses),
+            touches: touches.clone(),
+            tiers: tiers.clone(),
         })
     })
 }

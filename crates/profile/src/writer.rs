@@ -7,7 +7,7 @@
 
 use crate::reader::{Kind, look_at};
 use crate::{Error, schema, summary};
-use model::{Module, Nanos, SiteId, SourceLine};
+use model::{Module, Nanos, PlannedTier, SiteId, SourceLine};
 use rusqlite::{Connection, ErrorCode, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ pub struct Run {
     pub sampling: Option<String>,
     /// CLOCK_MONOTONIC at time 0.
     pub epoch_ns: u64,
+    /// Tiers of the plan that guides the run; empty if none does.
+    pub tiers: Vec<PlannedTier>,
 }
 
 /// The machine of the run.
@@ -204,6 +206,29 @@ pub struct SourceRow {
     pub latency_ns: u64,
 }
 
+/// Sampled accesses, misses or not, of one instruction to one place.
+#[derive(Clone, Copy, Debug)]
+pub struct TouchRow {
+    /// Site row; `None` where they fell on no object.
+    pub site: Option<i64>,
+    /// `object`, `stack` or `other`.
+    pub place: &'static str,
+    /// Module row; `None` for code outside any file.
+    pub module: Option<i64>,
+    /// Offset in the module of the byte behind the instruction's first, so that it reads like a return address.
+    pub offset: u64,
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Misses that they stand for; 0 where the sampler does not tell.
+    pub misses: u64,
+    /// Loads whose latency is known.
+    pub timed: u64,
+    /// Sum of their latencies.
+    pub latency_ns: u64,
+}
+
 /// A profile being written.
 pub struct Writer {
     db: Connection,
@@ -257,6 +282,10 @@ impl Writer {
                 schema::TABLES
             ))?;
             db.execute("INSERT INTO meta VALUES ('hearth', ?)", [env!("CARGO_PKG_VERSION")])?;
+            if !run.tiers.is_empty() {
+                let tiers = serde_json::to_string(&run.tiers).unwrap_or_default();
+                db.execute("INSERT INTO meta VALUES ('tiers', ?)", [tiers])?;
+            }
             if let Some(period) = run.period {
                 db.execute("INSERT INTO meta VALUES ('period', ?)", [period.to_string()])?;
             }
@@ -470,6 +499,26 @@ impl Writer {
         )
     }
 
+    /// Adds to the samples of an instruction on a place.
+    pub fn touch(&mut self, t: &TouchRow) -> Result<(), Error> {
+        self.put(
+            "INSERT INTO touch VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET loads = loads + excluded.loads,
+             stores = stores + excluded.stores, misses = misses + excluded.misses, timed = timed + excluded.timed,
+             latency_ns = latency_ns + excluded.latency_ns",
+            params![
+                t.site.unwrap_or(0),
+                t.place,
+                t.module.unwrap_or(0),
+                t.offset as i64,
+                t.loads as i64,
+                t.stores as i64,
+                t.misses as i64,
+                t.timed as i64,
+                t.latency_ns as i64
+            ],
+        )
+    }
+
     /// Says what was lost so far, replacing what was said before. `process` is `None` for the run as a whole.
     pub fn loss(&mut self, process: Option<i64>, kind: &str, count: u64, note: &str) -> Result<(), Error> {
         self.put(
@@ -478,10 +527,10 @@ impl Writer {
         )
     }
 
-    /// The distinct offsets of a module that frames refer to.
+    /// The distinct offsets of a module that frames and instructions refer to.
     pub fn offsets(&self, module: i64) -> Result<Vec<u64>, Error> {
         let read = || -> rusqlite::Result<Vec<u64>> {
-            let mut s = self.db.prepare("SELECT DISTINCT offset FROM frame WHERE module = ? ORDER BY offset")?;
+            let mut s = self.db.prepare("SELECT offset FROM frame WHERE module = ?1 UNION SELECT offset FROM touch WHERE module = ?1 ORDER BY offset")?;
             s.query_map([module], |r| r.get::<_, i64>(0).map(|o| o as u64))?.collect()
         };
         read().map_err(|e| self.fail(e))

@@ -1,10 +1,11 @@
 //! Profiles as files: written and read back, and what is said about files that are not whole, ours, or of this version.
 
 use hearth_profile as profile;
-use model::{Bytes, Module, Nanos, Origin, Pattern, SiteId, SourceLine};
+use model::{Bytes, Life, Module, Nanos, Origin, Pattern, PlannedTier, SiteId, SourceLine};
 use profile::estimate::Burst;
 use profile::{
-    FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, VisitRow, Writer,
+    FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow, VisitRow,
+    Writer,
 };
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ fn create(path: &Path) -> Result<Writer, profile::Error> {
         period: None,
         sampling: None,
         epoch_ns: 5,
+        tiers: vec![],
     };
     create_run(path, &run)
 }
@@ -122,6 +124,10 @@ fn what_is_written_is_observed() {
         (2, Bytes(20_000), Bytes(20_000), Bytes(30_000))
     );
     assert_eq!((twice.first_alloc, twice.last_free), (Nanos(100_000_000), Nanos(700_000_000)));
+    let lives = [(100_000_000, 600_000_000, 10_000), (600_000_000, 700_000_000, 20_000)];
+    assert_eq!(twice.lives, lives.map(|(from, to, size)| Life { from: Nanos(from), to: Nanos(to), size: Bytes(size) }));
+    assert_eq!(hot.nodes, [(-1, Bytes(1 << 20)), (0, Bytes(8192)), (1, Bytes(4096))]);
+    assert_eq!((hot.placed.len(), o.tiers.len(), o.touches.len()), (0, 0, 0), "no plan guided it");
     assert_eq!((twice.mean_lifetime, twice.misses()), (Nanos(300_000_000), 0.0));
     assert_eq!(o.timeline.len(), 200);
     let live = |i: usize| o.timeline[i].live.iter().map(|l| l.1.0).sum::<u64>();
@@ -143,6 +149,7 @@ fn what_the_lab_counts_is_taken_as_it_is() {
         period: Some(100),
         sampling: None,
         epoch_ns: 0,
+        tiers: vec![],
     };
     let mut w = create_run(&path, &run).unwrap();
     let process = w.process(&ProcessRow { pid: 9, ppid: 1, exe: "/bin/app".into(), start_ns: 0 }).unwrap();
@@ -207,13 +214,83 @@ fn what_the_lab_counts_is_taken_as_it_is() {
 }
 
 #[test]
+fn functions_are_summed_up_by_site_and_tiers_by_what_the_kernel_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("guided.hearth");
+    let tier = |name: &str, node| PlannedTier { name: name.into(), nodes: vec![node], dir: None, budget: None };
+    let run = Run {
+        command: vec!["./app".into()],
+        cwd: "/".into(),
+        started: 0,
+        threshold: 4096,
+        sampler: profile::LAB.into(),
+        period: Some(1),
+        sampling: None,
+        epoch_ns: 0,
+        tiers: vec![tier("fast", 0), tier("slow", 1)],
+    };
+    let mut w = create_run(&path, &run).unwrap();
+    let process = w.process(&ProcessRow { pid: 9, ppid: 1, exe: "/bin/app".into(), start_ns: 0 }).unwrap();
+    let module = w.module(&Module { path: "/bin/app".into(), build_id: "00ff".into() }).unwrap();
+    let site = w.site(SiteId(5)).unwrap();
+    for (id, tier) in [(1, 0), (2, 1)] {
+        let (addr, size) = ((id as u64) << 30, 1 << 20);
+        w.object(
+            id,
+            &ObjectRow { process, site, tid: 9, addr, size, alloc_ns: 0, free_ns: None, tier, realloc: false },
+        )
+        .unwrap();
+    }
+    let line = |function: &str, line| SourceLine { function: function.into(), file: "app.c".into(), line };
+    w.symbol(module, 0x11, &[line("std::vector<int>::operator[]", 1), line("kernel", 7)]).unwrap();
+    w.symbol(module, 0x21, &[line("kernel", 8)]).unwrap();
+    let mut touch = |site, module, offset, loads: u64, stores, latency_ns| {
+        let place = if site == Some(1) { "object" } else { "other" };
+        let (misses, timed) = (10 * (loads + stores), loads);
+        w.touch(&TouchRow { site, place, module, offset, loads, stores, misses, timed, latency_ns }).unwrap();
+    };
+    touch(Some(site), Some(module), 0x11, 3, 0, 300);
+    touch(Some(site), Some(module), 0x21, 6, 1, 1200);
+    touch(Some(site), Some(module), 0x11, 1, 0, 300); // comes in two parts
+    touch(Some(site), Some(module), 0x31, 0, 2, 0);
+    touch(None, Some(module), 0x21, 1, 0, 90);
+    touch(None, None, 0, 4, 0, 400);
+    w.residency(&ResidencyRow { process, site, time_ns: 1, node: 1, pages: 3, bytes: 12288, share: 1.0 }).unwrap();
+    w.residency(&ResidencyRow { process, site, time_ns: 1, node: 0, pages: 1, bytes: 4096, share: 1.0 }).unwrap();
+    assert_eq!(w.offsets(module).unwrap(), [0x11, 0x21, 0x31]);
+    w.finish(Nanos(1_000_000_000), "exit 0").unwrap();
+    let o = profile::open(&path).unwrap().observed().unwrap();
+    let seen: Vec<_> = o
+        .touches
+        .iter()
+        .map(|t| (t.site.map(|s| s.0), t.function.as_str(), t.line, t.loads, t.stores, t.latency))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (Some(5), "kernel", 8, 10, 1, Some(180.0)),
+            (None, "", 0, 4, 0, Some(100.0)),
+            (Some(5), "[app]", 0, 0, 2, None),
+            (None, "kernel", 8, 1, 0, Some(90.0)),
+        ]
+    );
+    assert_eq!((o.touches[0].misses, o.touches[0].timed), (110.0, 10));
+    assert_eq!(o.sites[0].placed, [Bytes(1 << 20), Bytes(1 << 20)]);
+    assert_eq!(o.tier_shares(&o.sites[0]), [0.25, 0.75]);
+    // Tiers that share their memory are told apart by heaps only.
+    let mut shared = o.clone();
+    shared.tiers[1].nodes = vec![0];
+    assert_eq!(shared.tier_shares(&shared.sites[0]), [0.5, 0.5]);
+}
+
+#[test]
 fn profiles_of_version_1_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = whole(folder.path());
     let now = profile::open(&path).unwrap().observed().unwrap();
     // What version 1 did not have is taken away.
     let db = rusqlite::Connection::open(&path).unwrap();
-    db.execute_batch("DROP TABLE miss; DROP TABLE source; PRAGMA user_version = 1").unwrap();
+    db.execute_batch("DROP TABLE miss; DROP TABLE source; DROP TABLE touch; PRAGMA user_version = 1").unwrap();
     drop(db);
     let then = profile::open(&path).unwrap().observed().unwrap();
     assert!(then.total_misses() > 0.0);
@@ -234,6 +311,7 @@ fn misses_of_version_2_are_read() {
         period: Some(50),
         sampling: None,
         epoch_ns: 0,
+        tiers: vec![],
     };
     let mut w = create_run(&path, &run).unwrap();
     fill(&mut w);

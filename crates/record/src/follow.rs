@@ -4,9 +4,11 @@
 //! everything older must have been read, and then applied by time.
 
 use crate::Error;
+use crate::code::Code;
 use crate::misses::{Counts, Miss, Misses, Place, Source, Sourced};
 use crate::residency::SitePages;
 use crate::rings::{Taken, What};
+use crate::touches::{Touch, Touches};
 use model::{Module, SiteId};
 use profile::estimate::Burst;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -117,6 +119,10 @@ pub trait Sink {
     fn sourced(&mut self, process: Option<usize>, place: Place, from: Source, samples: &Sourced) -> Result<(), Error> {
         Ok(())
     }
+    /// The instruction before the end of `code` was sampled when it accessed this place; more may come of the same.
+    fn touched(&mut self, place: Place, code: &RawFrame, touch: &Touch) -> Result<(), Error> {
+        Ok(())
+    }
     /// Pages were looked up.
     fn residency(&mut self, process: usize, time_ns: u64, sites: &HashMap<SiteId, SitePages>) -> Result<(), Error> {
         Ok(())
@@ -177,6 +183,7 @@ pub struct Follower {
     told: HashSet<SiteId>,
     live: BTreeMap<u64, Object>,
     misses: Option<Misses>,
+    touches: Touches,
     last_ns: u64,
 }
 
@@ -191,6 +198,7 @@ impl Follower {
             told: HashSet::new(),
             live: BTreeMap::new(),
             misses: None,
+            touches: Touches::default(),
             last_ns: 0,
         }
     }
@@ -257,6 +265,19 @@ impl Follower {
         }
     }
 
+    /// Tells which instructions touched what since the last call.
+    pub fn tell_touches(&mut self, code: &mut Code, sink: &mut dyn Sink) -> Result<(), Error> {
+        let mut touches = self.touches.take();
+        if let Some(misses) = &mut self.misses {
+            touches.extend(misses.take_touches());
+        }
+        let addresses: Vec<u64> = touches.iter().map(|(_, ip, _)| *ip).collect();
+        for ((place, _, touch), code) in touches.iter().zip(code.frames(&addresses)) {
+            sink.touched(*place, &code, touch)?;
+        }
+        Ok(())
+    }
+
     fn one(&mut self, taken: Taken, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
         let Taken { tid, time, what } = taken;
         self.last_ns = self.last_ns.max(time);
@@ -312,6 +333,8 @@ impl Follower {
             }
             What::Visit { addr, ip, object, site, wait_ns, store, burst } => {
                 tally.visits += 1;
+                let touch = Touch { loads: u64::from(!store), stores: u64::from(store), ..Touch::default() };
+                self.touches.add(Place::Site(site), ip, &touch);
                 let visit = Visit { tid, time_ns: time, addr, ip, site, wait_ns, store, burst };
                 sink.visit(self.process, self.live.get(&object).filter(|o| o.site == site), &visit)?;
             }
@@ -438,7 +461,8 @@ mod tests {
         const MS: u64 = 1_000_000;
         let mut miss = |f: &mut Follower, time_ns| {
             let (weight, source) = (1, Source::Memory);
-            let miss = Miss { time_ns, addr: 0x1008, latency_ns: 9, store: false, ahead: false, weight, source };
+            let miss =
+                Miss { time_ns, addr: 0x1008, ip: 0x40, latency_ns: 9, store: false, ahead: false, weight, source };
             f.miss(&miss, &mut tally, &mut ()).unwrap();
         };
         // Events come in the wrong order, and those after a miss wait until it was counted.

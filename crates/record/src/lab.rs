@@ -109,8 +109,8 @@ impl Lab {
             let Some(s) = window.take() else { return };
             let time_ns = (s.time_ps / 1000).saturating_add_signed(shift);
             let (store, ahead) = (s.store != 0, s.ahead != 0);
-            let (weight, source) = (self.period, Source::Memory);
-            let miss = Miss { time_ns, addr: s.address, latency_ns: s.latency_ns, store, ahead, weight, source };
+            let (weight, source, ip) = (self.period, Source::Memory, s.ip);
+            let miss = Miss { time_ns, addr: s.address, ip, latency_ns: s.latency_ns, store, ahead, weight, source };
             if time_ns > horizon {
                 self.next = Some((s.pid as u32, miss));
                 return;

@@ -8,7 +8,8 @@
 //! goes on after that (a daemon it left behind) is told as a loss.
 
 use crate::Error;
-use crate::follow::{Follower, Sink, Started, Tally, tell};
+use crate::code::Code;
+use crate::follow::{Follower, RawFrame, Sink, Started, Tally, tell};
 use crate::misses::{Miss, Misses, TOLERANCE_NS};
 use crate::outside::Outside;
 use crate::residency::{self, Refused};
@@ -197,6 +198,7 @@ impl Drop for Signals {
 struct Watched {
     file: ProcessFile,
     follower: Follower,
+    code: Code,
     seen: Instant,
     read_at_exit: bool,
     over: bool,
@@ -424,6 +426,8 @@ impl Watch<'_> {
                 self.lose(None, "recorder-failed", 1, &e.0);
             }
             if state == state::EXITING && !self.processes[i].read_at_exit {
+                // While its maps can still be read.
+                self.tell_touches(i);
                 self.processes[i].read_at_exit = true;
                 self.read_residency(i, self.now());
                 self.processes[i].file.acknowledge_exit();
@@ -436,12 +440,34 @@ impl Watch<'_> {
         if Instant::now() >= self.next_tick {
             self.next_tick = Instant::now() + TICK;
             self.report_drops();
+            (0..self.processes.len()).for_each(|i| self.tell_touches(i));
+            self.tell_strangers();
             let now = self.now();
             if let Err(e) = self.sink.tick(now) {
                 self.lose(None, "recorder-failed", 1, &e.0);
             }
         }
         fullest
+    }
+
+    /// Tells which instructions of a process touched what.
+    fn tell_touches(&mut self, i: usize) {
+        let p = &mut self.processes[i];
+        if !p.over {
+            if let Err(e) = p.follower.tell_touches(&mut p.code, self.sink) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+        }
+    }
+
+    /// The same of processes that nobody knows the code of.
+    fn tell_strangers(&mut self) {
+        let nowhere = RawFrame { module: None, offset: 0 };
+        for (place, _, touch) in self.strangers.take_touches() {
+            if let Err(e) = self.sink.touched(place, &nowhere, &touch) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+        }
     }
 
     /// Takes the outside sampler's samples up to a time and hands each to its process. Events of before must be drained.
@@ -540,7 +566,8 @@ impl Watch<'_> {
             follower.count_misses(Misses::new(managed(file.header()), stack(started.pid)));
         }
         self.by_pid.insert(started.pid, index);
-        self.processes.push(Watched { file, follower, seen, read_at_exit: false, over: false, summary });
+        let code = Code::of(started.pid);
+        self.processes.push(Watched { file, follower, code, seen, read_at_exit: false, over: false, summary });
     }
 
     /// Reads residency of all processes if it is time.
@@ -618,6 +645,7 @@ impl Watch<'_> {
 
     /// The process has ended, replaced itself, or passed: closes its books.
     fn finish(&mut self, i: usize, how: Ended) {
+        self.tell_touches(i);
         self.processes[i].over = true;
         let header = self.processes[i].file.header();
         let state = header.state.load(Acquire);
@@ -693,6 +721,7 @@ impl Watch<'_> {
             self.finish(i, Ended::LeftBehind);
         }
         self.take_samples(u64::MAX);
+        self.tell_strangers();
         self.report_drops();
         if let Some(sampler) = &mut self.outside {
             sampler.end();

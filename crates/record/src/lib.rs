@@ -5,11 +5,13 @@
 //! 3. [`launch`] starts the program in it and follows it to its end: [`rings`] reads the events of each process,
 //!    [`follow`] keeps the objects alive, [`residency`] asks the kernel where their pages are.
 //!    Samplers that lie outside of the process ([`outside`]): in the lab's guest [`lab`] reads its virtual PEBS.
-//!    [`misses`] says whose each of their samples is.
+//!    [`misses`] says whose each of their samples is. [`touches`] counts samples by instruction, and [`code`] says in
+//!    which file that lies.
 //! 4. Whoever wants to know is a [`follow::Sink`]; [`recording`] is the one that writes a profile.
 //! 5. [`guide`] makes a plan ready for a guided run; [`rebuilt`] finds its frames again in a module that was rebuilt.
 //! 6. [`symbols`] gives frames their source form after the run.
 
+pub mod code;
 pub mod follow;
 pub mod guide;
 pub mod lab;
@@ -24,6 +26,7 @@ pub mod residency;
 pub mod rings;
 pub mod session;
 pub mod symbols;
+pub mod touches;
 
 pub use launch::{Launch, Outcome};
 pub use recording::{Options, Progress, Recorded, Sampler, record};

@@ -5,6 +5,7 @@
 //! is furthest. They agree to within [`TOLERANCE_NS`]. So an address at which nothing is alive is looked for among
 //! objects that died a moment before, and once more a moment later, before it counts as nobody's.
 
+use crate::touches::{Touch, Touches};
 use model::SiteId;
 use profile::MISS_INTERVAL_NS;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -28,6 +29,8 @@ pub struct Miss {
     pub time_ns: u64,
     /// Address of the access.
     pub addr: u64,
+    /// Instruction that made it.
+    pub ip: u64,
     /// Time from issue to data, in ns; 0 where the sampler does not tell, as for stores.
     pub latency_ns: u32,
     /// By a store.
@@ -108,7 +111,7 @@ impl Source {
 }
 
 /// Where misses fell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// On an object of this site.
     Site(SiteId),
@@ -179,6 +182,7 @@ pub struct Misses {
     slots: HashMap<SiteId, usize>,
     counts: Vec<Counts>,
     sources: Vec<[Sourced; Source::ALL.len()]>,
+    touches: Touches,
     start_ns: u64,
     done: Vec<(Place, u64, Counts)>,
     counted: u64,
@@ -199,6 +203,7 @@ impl Misses {
             slots: HashMap::new(),
             counts: vec![Counts::default(); 2],
             sources: vec![Default::default(); 2],
+            touches: Touches::default(),
             start_ns: 0,
             done: Vec::new(),
             counted: 0,
@@ -283,6 +288,11 @@ impl Misses {
         self.counted
     }
 
+    /// By which instructions, since the last call.
+    pub fn take_touches(&mut self) -> Vec<(Place, u64, Touch)> {
+        self.touches.take()
+    }
+
     fn find(&mut self, addr: u64, time_ns: u64) -> Option<usize> {
         let below = self.live.range(..=addr).next_back().map(|(_, span)| *span);
         if let Some(span) = below.filter(|s| s.holds(addr)) {
@@ -302,11 +312,14 @@ impl Misses {
         }
         let (load, store) = (u64::from(!miss.store), u64::from(miss.store));
         let latency_ns = load * u64::from(miss.latency_ns);
+        let timed = u64::from(latency_ns > 0);
         let sourced = &mut self.sources[slot][miss.source as usize];
         sourced.loads += load;
         sourced.stores += store;
-        sourced.timed += u64::from(latency_ns > 0);
+        sourced.timed += timed;
         sourced.latency_ns += latency_ns;
+        let touch = Touch { loads: load, stores: store, misses: miss.weight, timed, latency_ns };
+        self.touches.add(self.places[slot], miss.ip, &touch);
         if miss.weight == 0 {
             return;
         }
@@ -342,7 +355,8 @@ mod tests {
         Misses::new(0x10_0000..0x20_0000, 0x7000_0000..0x7001_0000)
     }
     fn load(time_ns: u64, addr: u64) -> Miss {
-        Miss { time_ns, addr, latency_ns: 300, store: false, ahead: false, weight: 10, source: Source::Memory }
+        let source = Source::Memory;
+        Miss { time_ns, addr, ip: 0x5000, latency_ns: 300, store: false, ahead: false, weight: 10, source }
     }
     fn loads(counted: &[(Place, u64, Counts)], place: Place) -> u64 {
         counted.iter().filter(|c| c.0 == place).map(|c| c.2.loads).sum()

@@ -6,11 +6,13 @@ use crate::launch::{Launch, Outcome, find_runtime, now_ns};
 use crate::misses::{Counts, Place, Source, Sourced};
 use crate::outside::Outside;
 use crate::residency::SitePages;
-use crate::{Error, program, symbols};
+use crate::touches::Touch;
+use crate::{Error, guide, program, symbols};
 use model::observed::Loss;
-use model::{Bytes, Nanos, Origin, Platform, SiteId};
+use model::{Bytes, Nanos, Origin, Plan, Platform, SiteId};
 use profile::{
-    FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, VisitRow, Writer,
+    FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow, VisitRow,
+    Writer,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -36,6 +38,8 @@ pub struct Options {
     pub sampler: Sampler,
     /// Last-level cache to estimate misses for; none: this machine's.
     pub llc: Option<Bytes>,
+    /// The plan that guides the run, if one does.
+    pub plan: Option<Plan>,
     /// The machine, if it could be found out, or why not.
     pub platform: Result<Platform, String>,
 }
@@ -82,6 +86,8 @@ pub struct Recorded {
     pub outcome: Outcome,
     /// The profile.
     pub profile: PathBuf,
+    /// What the user should know about following the plan, one sentence each.
+    pub notes: Vec<String>,
 }
 
 /// Records a run. An error means that the program was not started and no profile was left behind. Whatever goes wrong
@@ -102,6 +108,10 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         Sampler::PageFault { faults_per_second } => (flags::SAMPLER, faults_per_second, None),
         Sampler::Lab { period } => (flags::LAB, 0, Some(Lab::find(period)?)),
     };
+    let guide = options.plan.as_ref().map(|plan| guide::prepare(plan, &program)).transpose()?;
+    let guided = if guide.is_some() { flags::PLAN } else { 0 };
+    // What the plan places has to be recorded too.
+    let threshold = options.plan.as_ref().map_or(options.threshold, |p| options.threshold.min(p.threshold));
     let epoch_ns = now_ns();
     let mut command = vec![options.program.to_string_lossy().into_owned()];
     command.extend(options.args.iter().map(|a| a.to_string_lossy().into_owned()));
@@ -109,7 +119,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         command,
         cwd: std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default(),
         started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
-        threshold: options.threshold.0,
+        threshold: threshold.0,
         sampler: match options.sampler {
             Sampler::None => "none",
             Sampler::PageFault { .. } => "page-fault",
@@ -122,6 +132,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         },
         sampling: None,
         epoch_ns,
+        tiers: options.plan.as_ref().map_or(Vec::new(), |p| p.tiers.clone()),
     };
     let (machine, unknown) = machine(options);
     let mut sink = ToProfile::new(Writer::create(&output, &run, &machine)?, progress);
@@ -134,13 +145,13 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         name: options.program.clone(),
         args: options.args.clone(),
         runtime,
-        flags: flags::EVENTS | flags,
-        threshold: options.threshold.0,
+        flags: flags::EVENTS | flags | guided,
+        threshold: threshold.0,
         faults_per_second,
         // A step costs two signals, a visit one: twice as many steps as visits keep both at a few percent of a processor.
         steps_per_second: 2 * faults_per_second,
         epoch_ns,
-        plan: None,
+        plan: guide.as_ref().map(|g| g.image.clone()),
     };
     let mut outcome = match launch.run_with(&mut sink, lab.as_mut().map(|l| l as &mut dyn Outside)) {
         Ok(outcome) => outcome,
@@ -153,7 +164,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         // The program has run: its exit status is to be kept whatever becomes of the profile.
         outcome.losses.push(Loss { kind: "profile-incomplete".into(), count: 1, note: e.0 });
     }
-    Ok(Recorded { outcome, profile: output })
+    Ok(Recorded { outcome, profile: output, notes: guide.map_or(Vec::new(), |g| g.notes) })
 }
 
 /// After the run: source forms, losses of the run as a whole, estimates.
@@ -343,6 +354,14 @@ impl Sink for ToProfile<'_> {
             wait_ns: q.wait_ns,
         };
         Ok(self.writer.quiet(&row)?)
+    }
+
+    fn touched(&mut self, place: Place, code: &RawFrame, touch: &Touch) -> Result<(), Error> {
+        let (place, site) = self.place(place)?;
+        let module = code.module.as_ref().map(|m| self.writer.module(m)).transpose()?;
+        let (offset, Touch { loads, stores, misses, timed, latency_ns }) = (code.offset, *touch);
+        let row = TouchRow { site, place, module, offset, loads, stores, misses, timed, latency_ns };
+        Ok(self.writer.touch(&row)?)
     }
 
     fn misses(&mut self, process: Option<usize>, place: Place, start_ns: u64, counts: &Counts) -> Result<(), Error> {

@@ -182,6 +182,7 @@ fn run_here(folder: &Path) -> Result<Recorded, record::Error> {
         threshold: Bytes(4096),
         sampler: Sampler::PageFault { faults_per_second: 500 },
         llc: Some(Bytes(1 << 20)),
+        plan: None,
         platform: Err("not asked".into()),
     };
     record::record(&options, &mut |_: Progress| {})

@@ -27,6 +27,9 @@ pub fn site(n: u64, peak: u64, load_misses: f64, store_misses: f64) -> SiteUse {
         samples: 10,
         pattern: Pattern::Unknown,
         miss_latency: None,
+        lives: vec![],
+        nodes: vec![],
+        placed: vec![],
     }
 }
 
@@ -47,6 +50,8 @@ pub fn observed(sites: Vec<SiteUse>) -> Observed {
         unattributed: 0.0,
         timeline: vec![TimePoint { at: Nanos(0), live, misses: vec![] }],
         losses: vec![],
+        touches: vec![],
+        tiers: vec![],
     }
 }
 
