@@ -2,6 +2,7 @@
 //! the placement wants them. Looks at guest time and residency only; host time depends on who else works here.
 
 mod calibration;
+mod compare;
 mod ends;
 mod guest;
 mod placement;

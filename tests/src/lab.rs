@@ -42,9 +42,16 @@ impl Lab {
 
     /// `hearth lab run` with these arguments, and nothing said about the machine.
     pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.lab_command("run");
+        command.args(arguments);
+        command
+    }
+
+    /// `hearth lab VERB`.
+    pub fn lab_command(&self, verb: &str) -> Command {
         let mut command = self.room.command(hearth());
         command.env("HEARTH_LAB", folder()).env("TMPDIR", self.sessions.path(""));
-        command.args(["lab", "run"]).args(arguments).stdin(Stdio::null());
+        command.args(["lab", verb]).stdin(Stdio::null());
         command
     }
 
