@@ -127,20 +127,28 @@ pub enum Roi {
     After(u64),
     /// When so many bytes of the program are resident.
     Allocated(u64),
+    /// When so many percent of the footprint are resident. The host makes it a number of bytes.
+    AllocatedShare(f64),
     /// When the program says so, by the magic instruction of [`crate::mark`].
     Marks,
 }
 
 impl FromStr for Roi {
     type Err = String;
-    /// `start`, `after=TIME`, `allocated=SIZE` or `marks`.
+    /// `start`, `after=TIME`, `allocated=SIZE`, `allocated=PERCENT` or `marks`.
     fn from_str(text: &str) -> Result<Roi, String> {
         match text.split_once('=') {
             None if text == "start" => Ok(Roi::Start),
             None if text == "marks" => Ok(Roi::Marks),
             Some(("after", time)) => time.parse().map(|t: Nanos| Roi::After(t.0)),
+            Some(("allocated", share)) if share.ends_with('%') => match share.trim_end_matches('%').trim().parse() {
+                Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(Roi::AllocatedShare(percent)),
+                _ => Err(format!("`{share}` is no share of the footprint; write for example allocated=85%")),
+            },
             Some(("allocated", size)) => size.parse().map(|s: Bytes| Roi::Allocated(s.0)),
-            _ => Err(format!("`{text}` is no region of interest; write start, after=TIME, allocated=SIZE or marks")),
+            _ => Err(format!(
+                "`{text}` is no region of interest; write start, after=TIME, allocated=SIZE|PERCENT or marks"
+            )),
         }
     }
 }

@@ -52,7 +52,7 @@ pub struct Args {
     /// Machines to run at once [default: as many as processors and memory allow]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// When the time model is switched on: start, after=TIME, allocated=SIZE, or marks (by the program itself)
+    /// When the time model is switched on: start, after=TIME, allocated=SIZE|PERCENT, or marks (by the program itself)
     #[arg(long, value_name = "WHEN", default_value = "start")]
     roi: Roi,
     /// Last-level cache [default: the platform's, scaled]

@@ -35,7 +35,7 @@ pub struct Args {
     /// How much fast memory the program has, as a size or a share of what it uses
     #[arg(long, value_name = "SIZE|PERCENT", default_value = "25%")]
     fast: Fast,
-    /// When the time model is switched on: start, after=TIME, allocated=SIZE, or marks (by the program itself)
+    /// When the time model is switched on: start, after=TIME, allocated=SIZE|PERCENT, or marks (by the program itself)
     #[arg(long, value_name = "WHEN", default_value = "start")]
     roi: Roi,
     /// Last-level cache [default: the platform's, scaled]

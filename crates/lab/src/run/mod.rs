@@ -150,6 +150,8 @@ pub struct Outcome {
     pub files_elsewhere: u64,
     /// Files removed in the guest, kept here.
     pub files_removed: u64,
+    /// Whether the region of interest was reached; else the time is that of the whole program, without the model.
+    pub reached: bool,
     /// Host time until the agent ran, in s.
     pub boot_s: f64,
     /// Host time of all of it, in s.
@@ -174,15 +176,21 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
     // The footprint decides on the size of the caches too, which must be the same under every placement.
     let rough = Scaled::new(&request.platform, request.vcpus, None, request.llc)?;
     let unlimited = matches!(request.placement, Placement::AllFast | Placement::AllSlow);
-    let rehearsal = match (request.fast, request.llc) {
-        (Fast::Size(_), Some(_)) => None,
-        _ => {
-            progress.step("measuring how much memory the program uses");
-            Some(rehearsal::of(request, &installation, &program, &rough, deadline, progress, &mut notes)?)
-        }
+    let told = matches!((request.fast, request.llc), (Fast::Size(_), Some(_)));
+    let rehearsal = if told && !matches!(request.roi, Roi::AllocatedShare(_)) {
+        None
+    } else {
+        progress.step("measuring how much memory the program uses");
+        Some(rehearsal::of(request, &installation, &program, &rough, deadline, progress, &mut notes)?)
     };
     let footprint = rehearsal.as_ref().map(|r| r.footprint);
     let mut files = rehearsal.map_or(Vec::new(), |r| r.opened);
+    let roi = match (request.roi, footprint) {
+        (Roi::AllocatedShare(percent), Some(footprint)) => {
+            Roi::Allocated((footprint.0 as f64 * percent / 100.0) as u64)
+        }
+        (roi, _) => roi,
+    };
     let fast = match (request.fast, footprint) {
         _ if unlimited => None,
         (Fast::Percent(percent), Some(footprint)) => Some(Bytes((footprint.0 as f64 * percent / 100.0) as u64)),
@@ -197,7 +205,7 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
         let adapted = layout.adapt(plan)?;
         session.write(job::PLAN, policy::plan_file::to_toml(&adapted).as_bytes())?;
     }
-    let mut job = program.job(&layout, Some(request.roi), SAMPLE_NS, Files::Read(files));
+    let mut job = program.job(&layout, Some(roi), SAMPLE_NS, Files::Read(files));
     job.keep = request.keep.clone().map(OsString::from);
     let watched = Watched::prepare(&installation, &layout, &session)?;
     let machine = layout.machine(&session, false, Some(watched.model.clone()));
@@ -214,6 +222,7 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
     if request.roi == Roi::Marks && counters.model_ns == 0 {
         notes.push("the program made no mark; the time is that of the whole program, without the model".into());
     }
+    let reached = counters.model_ns > 0;
     Ok(Outcome {
         code: report.code,
         signal: report.signal,
@@ -239,6 +248,7 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
         files: report.files,
         files_elsewhere: report.files_elsewhere,
         files_removed: report.files_removed,
+        reached,
         boot_s: followed.boot.as_secs_f64(),
         host_s: began.elapsed().as_secs_f64(),
         notes,
