@@ -4,6 +4,7 @@
 mod bad_input;
 mod ends;
 mod kept;
+mod kinds;
 mod placement;
 mod programs;
 mod sites;

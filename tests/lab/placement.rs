@@ -73,6 +73,36 @@ fn a_guided_run_places_every_page_as_planned_and_falls_back_when_the_tier_is_ful
 }
 
 #[test]
+fn static_variables_and_mappings_go_where_the_plan_says() {
+    let lab = Lab::enter();
+    let (kinds, hearth) = (program("kinds"), hearth());
+    let record =
+        [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--", &kinds, "2"];
+    lab.run(&["--fast", "64MiB"], &record);
+    let observed = lab.room.observed("p.hearth");
+    println!("{:.1} % of the misses hit no object: {:?}", 100.0 * observed.unattributed, observed.elsewhere);
+    assert!(observed.unattributed < 0.05, "{:?}", observed.elsewhere);
+    assert!(observed.sites[0].site.label().starts_with("static hot_table"), "{:?}", observed.sites[0]);
+    lab.room.hearth(&["plan", "p.hearth", "--platform", PLATFORM, "--fast", "28MiB", "-o", "plan.toml"]).expect(0);
+    let (ended, figures) = lab.run(&["--placement", "plan:plan.toml", "--fast", "32MiB"], &[&kinds, "1"]);
+    println!("{}", ended.stdout);
+    for (object, label, node) in
+        [("hot_table", "static hot_table", 0), ("grid", "map_grid", 0), ("cold_table", "static cold_table", 1)]
+    {
+        let own = share(pages(&ended, object, false), node);
+        let landed = landing(&figures);
+        let site = landed.sites.iter().find(|s| s.label.starts_with(label)).unwrap_or_else(|| panic!("no {label}"));
+        let told = site.on_planned.expect("read back");
+        assert_eq!(site.planned, ["dram", "cxl"][node]);
+        assert!(
+            own >= 0.99 && told >= 0.99,
+            "{object}: {own} as the program sees it, {told} as told; {}",
+            ended.stdout
+        );
+    }
+}
+
+#[test]
 fn the_kernel_promotes_what_is_hot_and_demotes_what_is_cold() {
     let lab = Lab::enter();
     // Cold memory is there first and takes the fast memory; then follow seconds of loads of the hot one.

@@ -4,7 +4,7 @@
 //! `Memory::smalloc`), the same for every site. Nobody can list all of them, but the profile itself shows them: a
 //! function that allocates for three or more different callers is named by its caller instead.
 
-use crate::site::{Frame, Site, SiteId};
+use crate::site::{Frame, Site, SiteId, SiteKind};
 use std::collections::{BTreeMap, HashMap};
 
 /// From this many different callers a function counts as an allocation wrapper.
@@ -30,9 +30,13 @@ struct Stack {
 
 impl Stack {
     fn of(site: &Site) -> Stack {
+        let place = site.frames.first().map_or_else(String::new, Frame::place);
+        if site.kind == SiteKind::Static {
+            return Stack { id: site.id, lines: vec![site.label()], place };
+        }
         let own: Vec<String> = site.lines().filter(|(_, l)| !l.is_wrapper()).map(|(f, l)| f.line_text(l)).collect();
         let lines = if own.is_empty() { vec![site.label()] } else { own };
-        Stack { id: site.id, lines, place: site.frames.first().map_or_else(String::new, Frame::place) }
+        Stack { id: site.id, lines, place }
     }
 }
 
@@ -81,7 +85,7 @@ mod tests {
             offset: id * 16 + n as u64,
             source: vec![line(f)],
         };
-        Site { id: SiteId(id), frames: stack.iter().enumerate().map(frame).collect() }
+        Site { id: SiteId(id), kind: SiteKind::Allocation, frames: stack.iter().enumerate().map(frame).collect() }
     }
 
     fn named(stacks: &[&[&str]]) -> Vec<String> {
@@ -109,7 +113,7 @@ mod tests {
             offset,
             source: vec![SourceLine { function: "grow".to_string(), file: String::new(), line: 0 }],
         };
-        let sites = [0x10, 0x20].map(|n| Site { id: SiteId(n), frames: vec![frame(n)] });
+        let sites = [0x10, 0x20].map(|n| Site { id: SiteId(n), kind: SiteKind::Allocation, frames: vec![frame(n)] });
         let labels = labels(&sites);
         assert_eq!(sites.map(|s| labels[&s.id].clone()), ["grow [libx.so+0x10]", "grow [libx.so+0x20]"]);
     }
@@ -135,6 +139,9 @@ mod tests {
     fn sites_that_nothing_tells_apart_say_where_they_are() {
         assert_eq!(named(&[&["f", "main"], &["f", "main"]]), ["f, at app+0x0", "f, at app+0x10"]);
         assert_eq!(named(&[&["f"], &["f", "main"]]), ["f, from ?", "f, from main"]);
-        assert_eq!(labels(&[Site { id: SiteId(7), frames: vec![] }])[&SiteId(7)], "site 0000000000000007");
+        assert_eq!(
+            labels(&[Site { id: SiteId(7), kind: SiteKind::Allocation, frames: vec![] }])[&SiteId(7)],
+            "site 0000000000000007"
+        );
     }
 }

@@ -24,6 +24,6 @@ pub use comparison::{Comparison, PlacementRun};
 pub use landing::Landing;
 pub use observed::{Life, Observed, Pattern, SiteUse, Touch};
 pub use plan::{Plan, PlannedSite, PlannedTier};
-pub use site::{Frame, Module, Site, SiteId, SourceLine};
+pub use site::{Frame, Module, Site, SiteId, SiteKind, SourceLine};
 pub use tier::{Coefficients, Figure, Origin, Platform, Space, Tier, TierKind};
 pub use units::{Bytes, GbPerSec, Nanos};

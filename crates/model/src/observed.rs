@@ -163,6 +163,10 @@ pub struct Observed {
     pub sites: Vec<SiteUse>,
     /// Share (0 to 1) of access samples that hit no recorded object.
     pub unattributed: f64,
+    /// What these hit (`stack`, `heap`, `anonymous`, `data`, `file`, `other`) with its share (0 to 1) of all samples, most first,
+    /// where the sampler sees all memory.
+    #[serde(default)]
+    pub elsewhere: Vec<(String, f64)>,
     /// The run in at most a few hundred intervals.
     pub timeline: Vec<TimePoint>,
     /// What was lost, empty if nothing.

@@ -1,6 +1,6 @@
 //! A plan: site to tier, and why. Kept as TOML that a person can read, edit and diff.
 
-use crate::site::{Frame, SiteId};
+use crate::site::{Frame, SiteId, SiteKind};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -52,6 +52,9 @@ pub struct PlannedTier {
 pub struct PlannedSite {
     /// The site's id in the profiled binaries.
     pub id: SiteId,
+    /// What it makes.
+    #[serde(default)]
+    pub kind: SiteKind,
     /// One line for people, from [`crate::label::labels`].
     pub label: String,
     /// Name of the tier.

@@ -126,12 +126,50 @@ impl fmt::Display for Frame {
     }
 }
 
+/// What kind of objects a site makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SiteKind {
+    /// Allocations: malloc, new, ALLOCATE.
+    #[default]
+    Allocation,
+    /// Private anonymous mappings: mmap called by the program or by an allocator of its own.
+    Mapping,
+    /// A static variable of a module, or what is left of the module's data beside those that are large.
+    Static,
+}
+
+impl SiteKind {
+    /// As it is written: `allocation`, `mapping` or `static`.
+    pub fn name(self) -> &'static str {
+        match self {
+            SiteKind::Allocation => "allocation",
+            SiteKind::Mapping => "mapping",
+            SiteKind::Static => "static",
+        }
+    }
+}
+
+impl FromStr for SiteKind {
+    type Err = String;
+    fn from_str(s: &str) -> Result<SiteKind, String> {
+        [SiteKind::Allocation, SiteKind::Mapping, SiteKind::Static]
+            .into_iter()
+            .find(|k| k.name() == s)
+            .ok_or_else(|| format!("`{s}` is no kind of site (allocation, mapping or static)"))
+    }
+}
+
 /// An allocation context.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Site {
-    /// Hash of the binary form.
+    /// Hash of the binary form; of a static variable, hash of the names of its module and itself.
     pub id: SiteId,
-    /// Call stack, innermost (the caller of the allocation function) first.
+    /// What it makes.
+    #[serde(default)]
+    pub kind: SiteKind,
+    /// Call stack, innermost (the caller of the allocation function) first. Of a static variable one frame: its module,
+    /// its place in it, and its name in place of a function's.
     pub frames: Vec<Frame>,
 }
 
@@ -144,6 +182,11 @@ impl Site {
     /// One line that names the site to a person: the innermost frame that is the program's own rather than an
     /// allocation wrapper. Where other sites are known, [`crate::label::labels`] names it better.
     pub fn label(&self) -> String {
+        if let (SiteKind::Static, Some(frame)) = (self.kind, self.frames.first()) {
+            let name = frame.source.first().map_or("?", |l| l.function.as_str());
+            let module = frame.module.as_ref().map_or("?", Module::name);
+            return format!("static {name} [{module}]");
+        }
         match self.lines().find(|(_, l)| !l.is_wrapper()) {
             Some((frame, line)) => frame.line_text(line),
             None => self.frames.first().map_or_else(|| format!("site {}", self.id), Frame::to_string),

@@ -53,6 +53,7 @@ pub fn assemble(
             .into_iter()
             .map(|(placement, site)| PlannedSite {
                 id: site.site.id,
+                kind: site.site.kind,
                 label: labels.remove(&site.site.id).unwrap_or_default(),
                 tier: tiers[placement.tier].tier.name.clone(),
                 why: placement.why,

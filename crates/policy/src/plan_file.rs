@@ -4,7 +4,7 @@
 //! and frames as one line each in binary and source form. Read with spans, so that every error names its line.
 
 use model::plan::PLAN_VERSION;
-use model::{Bytes, Frame, Module, Plan, PlannedSite, PlannedTier, SiteId, SourceLine};
+use model::{Bytes, Frame, Module, Plan, PlannedSite, PlannedTier, SiteId, SiteKind, SourceLine};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
@@ -104,6 +104,9 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
     for site in &plan.sites {
         writeln!(out, "\n[[site]]")?;
         writeln!(out, "id = {}", quoted(&site.id.to_string()))?;
+        if site.kind != SiteKind::Allocation {
+            writeln!(out, "kind = {}", quoted(site.kind.name()))?;
+        }
         writeln!(out, "label = {}", quoted(&site.label))?;
         writeln!(out, "tier = {}", quoted(&site.tier))?;
         writeln!(out, "why = {}", quoted(&site.why))?;
@@ -259,6 +262,8 @@ struct ModuleTable {
 struct SiteTable {
     id: Spanned<String>,
     #[serde(default)]
+    kind: SiteKind,
+    #[serde(default)]
     label: String,
     tier: Spanned<String>,
     #[serde(default)]
@@ -329,6 +334,7 @@ pub fn from_toml(text: &str) -> Result<Plan, PlanError> {
         }
         sites.push(PlannedSite {
             id,
+            kind: site.kind,
             label: site.label,
             tier: site.tier.into_inner(),
             why: site.why,

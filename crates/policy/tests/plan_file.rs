@@ -201,6 +201,7 @@ prop_compose! {
                 name: name.clone(), nodes, dir: dir.map(Into::into), budget: budget.map(Bytes),
             }).collect(),
             sites: sites.into_iter().map(|(id, (label, tier, miss_share, peak, resident, frames))| PlannedSite {
+                kind: model::SiteKind::Allocation,
                 id: SiteId(id), why: label.clone(), label, tier: tier.get(&names).clone(), miss_share,
                 peak: Bytes(peak), resident: resident.map(Bytes), frames,
             }).collect(),

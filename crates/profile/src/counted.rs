@@ -6,7 +6,7 @@ use crate::schema::{LAB, MISS_INTERVAL_NS};
 use crate::summary::{spread, unsigned};
 use model::Pattern;
 use rusqlite::{Connection, OptionalExtension, Result};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of a line: what the prefetcher fetches one after the other, whatever the program's own stride is.
 const LINE: i64 = 64;
@@ -22,6 +22,8 @@ pub(crate) struct Counted {
     pub samples: u64,
     /// Of them on no object.
     pub astray: u64,
+    /// These by what they hit.
+    elsewhere: BTreeMap<String, u64>,
     /// How they were taken.
     taken: Taken,
 }
@@ -46,18 +48,19 @@ pub(crate) fn counted(db: &Connection, sampler: &str, interval: u64, intervals: 
     let period = meta("period")?.and_then(|p| p.parse().ok()).unwrap_or(1);
     let taken =
         if sampler == LAB { Taken::Lab(period) } else { Taken::Otherwise(meta("sampling")?.unwrap_or_default()) };
-    let mut out = Counted { sites: HashMap::new(), samples: 0, astray: 0, taken };
+    let mut out = Counted { sites: HashMap::new(), samples: 0, astray: 0, elsewhere: BTreeMap::new(), taken };
     let mut ahead: HashMap<i64, u64> = HashMap::new();
     let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
     // Before version 3 each sample weighed as much as the period.
     let weights = if version < 3 { "loads * ?1, stores * ?1" } else { "load_weight, store_weight + 0 * ?1" };
-    let mut s = db.prepare(&format!("SELECT site, start_ns, loads, stores, ahead, {weights} FROM miss"))?;
+    let mut s = db.prepare(&format!("SELECT site, start_ns, loads, stores, ahead, {weights}, place FROM miss"))?;
     let mut rows = s.query([period as i64])?;
     while let Some(r) = rows.next()? {
         let (start, loads, stores) = (unsigned(r, 1)?, unsigned(r, 2)?, unsigned(r, 3)?);
         out.samples += loads + stores;
         let Some(site) = r.get::<_, Option<i64>>(0)? else {
             out.astray += loads + stores;
+            *out.elsewhere.entry(r.get(7)?).or_default() += loads + stores;
             continue;
         };
         let e = out.sites.entry(site).or_default();
@@ -85,6 +88,14 @@ pub(crate) fn counted(db: &Connection, sampler: &str, interval: u64, intervals: 
 }
 
 impl Counted {
+    /// What the samples hit that hit no object, with their share of all, most first.
+    pub fn elsewhere(&self) -> Vec<(String, f64)> {
+        let share = |n: u64| n as f64 / self.samples.max(1) as f64;
+        let mut all: Vec<(String, f64)> = self.elsewhere.iter().map(|(place, &n)| (place.clone(), share(n))).collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        all
+    }
+
     /// What is known of the error, as a sentence; `hottest`: samples on the hottest site.
     pub fn error(&self, hottest: u64) -> String {
         // Samples are taken evenly from a stream of misses, so this is the most.

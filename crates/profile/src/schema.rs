@@ -3,7 +3,7 @@
 /// SQLite `application_id` of a profile: "Hrth".
 pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones. Version 1 had no table
-/// `miss`; version 2 had no weights in it, and no tables `source` and `touch`.
+/// `miss`; version 2 had no weights in it, no tables `source` and `touch`, and no kinds of sites.
 pub const VERSION: i64 = 3;
 
 /// Length of the intervals of the table `miss`, in ns.
@@ -30,7 +30,7 @@ CREATE TABLE process (
 CREATE TABLE counter (
     process INTEGER NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL, PRIMARY KEY (process, name)) WITHOUT ROWID;
 CREATE TABLE module (id INTEGER PRIMARY KEY, path TEXT NOT NULL, build_id TEXT NOT NULL);
-CREATE TABLE site (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, truncated INTEGER NOT NULL);
+CREATE TABLE site (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, truncated INTEGER NOT NULL, kind TEXT NOT NULL);
 CREATE TABLE frame (
     site INTEGER NOT NULL, position INTEGER NOT NULL, module INTEGER, offset INTEGER NOT NULL,
     PRIMARY KEY (site, position)) WITHOUT ROWID;

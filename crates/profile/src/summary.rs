@@ -4,7 +4,9 @@ use crate::counted::{Counted, counted, counts};
 use crate::estimate::{Burst, Exposure, PAGE, SiteEstimate, SiteSamples, Visit, estimate};
 use crate::touches::touches;
 use model::observed::{Loss, TimePoint};
-use model::{Bytes, Frame, Life, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteUse, SourceLine};
+use model::{
+    Bytes, Frame, Life, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteKind, SiteUse, SourceLine,
+};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use std::cmp::Reverse;
@@ -316,11 +318,14 @@ fn symbols(db: &Connection) -> Result<Symbols> {
 /// All call stacks, with source lines where there are symbols.
 fn call_stacks(db: &Connection, Symbols { modules, lines }: &Symbols) -> Result<HashMap<i64, Site>> {
     let mut sites: HashMap<i64, Site> = HashMap::new();
-    let mut s = db.prepare("SELECT id, name FROM site")?;
+    let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
+    let kind = if version < 3 { "'allocation'" } else { "kind" };
+    let mut s = db.prepare(&format!("SELECT id, name, {kind} FROM site"))?;
     let mut rows = s.query([])?;
     while let Some(r) = rows.next()? {
         let id: SiteId = r.get::<_, String>(1)?.parse().map_err(|e| bad(1, e))?;
-        sites.insert(r.get(0)?, Site { id, frames: Vec::new() });
+        let kind: SiteKind = r.get::<_, String>(2)?.parse().map_err(|e| bad(2, e))?;
+        sites.insert(r.get(0)?, Site { id, kind, frames: Vec::new() });
     }
     let mut s = db.prepare("SELECT site, module, offset FROM frame ORDER BY site, position")?;
     let mut rows = s.query([])?;
@@ -466,6 +471,10 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             platform: platform.clone(),
             sites: sites.clone(),
             unattributed: if gathered.samples == 0 { 0.0 } else { gathered.astray as f64 / gathered.samples as f64 },
+            elsewhere: match &gathered.counted {
+                Some(counted) => counted.elsewhere(),
+                None => Vec::new(),
+            },
             timeline: timeline.clone(),
             losses: Vec::clone(&losses),
             touches: touches.clone(),

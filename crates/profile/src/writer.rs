@@ -7,7 +7,7 @@
 
 use crate::reader::{Kind, look_at};
 use crate::{Error, schema, summary};
-use model::{Module, Nanos, PlannedTier, SiteId, SourceLine};
+use model::{Module, Nanos, PlannedTier, SiteId, SiteKind, SourceLine};
 use rusqlite::{Connection, ErrorCode, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -377,9 +377,15 @@ impl Writer {
             return Ok(row);
         }
         let row = self.sites.len() as i64 + 1;
-        self.put("INSERT INTO site VALUES (?, ?, 0)", params![row, site.to_string()])?;
+        self.put("INSERT INTO site VALUES (?, ?, 0, ?)", params![row, site.to_string(), SiteKind::Allocation.name()])?;
         self.sites.insert(site, row);
         Ok(row)
+    }
+
+    /// Says what a site makes, if not allocations.
+    pub fn kind(&mut self, site: SiteId, kind: SiteKind) -> Result<(), Error> {
+        let row = self.site(site)?;
+        self.put("UPDATE site SET kind = ?1 WHERE id = ?2 AND kind <> ?1", params![kind.name(), row])
     }
 
     /// Gives a site its call stack. The same site of another process says the same and changes nothing.
@@ -527,10 +533,14 @@ impl Writer {
         )
     }
 
-    /// The distinct offsets of a module that frames and instructions refer to.
+    /// The distinct code offsets of a module that frames and instructions refer to.
     pub fn offsets(&self, module: i64) -> Result<Vec<u64>, Error> {
         let read = || -> rusqlite::Result<Vec<u64>> {
-            let mut s = self.db.prepare("SELECT offset FROM frame WHERE module = ?1 UNION SELECT offset FROM touch WHERE module = ?1 ORDER BY offset")?;
+            let mut s = self.db.prepare(
+                "SELECT offset FROM frame WHERE module = ?1
+                 AND site NOT IN (SELECT id FROM site WHERE kind = 'static')
+                 UNION SELECT offset FROM touch WHERE module = ?1 ORDER BY offset",
+            )?;
             s.query_map([module], |r| r.get::<_, i64>(0).map(|o| o as u64))?.collect()
         };
         read().map_err(|e| self.fail(e))

@@ -5,11 +5,13 @@
 
 use crate::Error;
 use crate::code::Code;
+use crate::maps::{Layout, Loaded};
 use crate::misses::{Counts, Miss, Misses, Place, Source, Sourced};
 use crate::residency::SitePages;
 use crate::rings::{Taken, What};
+use crate::statics;
 use crate::touches::{Touch, Touches};
-use model::{Module, SiteId};
+use model::{Module, SiteId, SiteKind};
 use profile::estimate::Burst;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use wire::event::NO_MODULE;
@@ -45,8 +47,10 @@ pub struct Object {
     pub tid: u32,
     /// When.
     pub alloc_ns: u64,
-    /// It replaced another (realloc).
+    /// It replaced another (realloc, mremap), or is what is left of one that was unmapped in part.
     pub realloc: bool,
+    /// What it is.
+    pub kind: SiteKind,
 }
 
 /// A frame in binary form.
@@ -92,6 +96,18 @@ pub trait Sink {
     }
     /// A site was seen for the first time in a process.
     fn site(&mut self, process: usize, site: SiteId, frames: &[RawFrame], truncated: bool) -> Result<(), Error> {
+        Ok(())
+    }
+    /// A static variable was found: a site of its own, named, at an offset of its module. An empty name: what is left of
+    /// the module's data.
+    fn variable(
+        &mut self,
+        process: usize,
+        site: SiteId,
+        module: &Module,
+        offset: u64,
+        name: &str,
+    ) -> Result<(), Error> {
         Ok(())
     }
     /// An object came to life.
@@ -184,6 +200,8 @@ pub struct Follower {
     live: BTreeMap<u64, Object>,
     misses: Option<Misses>,
     touches: Touches,
+    /// Modules that were seen, with the addresses of their variables.
+    loaded: HashMap<Loaded, Vec<u64>>,
     last_ns: u64,
 }
 
@@ -199,6 +217,7 @@ impl Follower {
             live: BTreeMap::new(),
             misses: None,
             touches: Touches::default(),
+            loaded: HashMap::new(),
             last_ns: 0,
         }
     }
@@ -293,21 +312,11 @@ impl Follower {
                 sink.site(self.process, site, &frames, truncated)?;
                 tally.sites.entry(site).or_default().frames = frames;
             }
-            What::Alloc { addr, size, site, tier, realloc } => {
+            What::Alloc { addr, size, site, tier, realloc, kind } => {
                 // Addresses that are handed out again were freed, even if that event was lost.
-                let end = addr.saturating_add(size.max(1));
-                let stale: Vec<u64> = self
-                    .live
-                    .range(..end)
-                    .rev()
-                    .take_while(|(_, o)| o.addr.saturating_add(o.size.max(1)) > addr)
-                    .map(|(&a, _)| a)
-                    .collect();
-                for old in stale {
-                    self.bury(old, time, tally, sink)?;
-                }
+                self.clear(addr, size.max(1), time, tally, sink)?;
                 tally.objects += 1;
-                let object = Object { id: tally.objects, addr, size, site, tier, tid, alloc_ns: time, realloc };
+                let object = Object { id: tally.objects, addr, size, site, tier, tid, alloc_ns: time, realloc, kind };
                 let s = tally.sites.entry(site).or_default();
                 s.objects += 1;
                 if let (Some(n), Some(b)) =
@@ -316,14 +325,9 @@ impl Follower {
                     *n += 1;
                     *b += size;
                 }
-                s.alive += size;
-                s.peak = s.peak.max(s.alive);
-                if let Some(misses) = &mut self.misses {
-                    misses.born(addr, size, site, time);
-                }
-                sink.born(self.process, &object)?;
-                self.live.insert(addr, object);
+                self.add(object, tally, sink)?;
             }
+            What::Unmap { addr, size } => self.clear(addr, size, time, tally, sink)?,
             What::Free { addr } => {
                 // Unknown: allocated before a fork, or its allocation was lost. Older than the object: that one was
                 // put to rest already when its address was handed out again.
@@ -342,6 +346,87 @@ impl Follower {
                 let quiet = Quiet { time_ns: time, page, site, wait_ns };
                 sink.quiet(self.process, self.live.get(&object).filter(|o| o.site == site), &quiet)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Nothing is alive in this range any more. Of a mapping that reaches beyond it, what is outside lives on.
+    fn clear(&mut self, addr: u64, size: u64, time: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+        let end = addr.saturating_add(size);
+        let hit: Vec<Object> = self
+            .live
+            .range(..end)
+            .rev()
+            .take_while(|(_, o)| o.addr.saturating_add(o.size.max(1)) > addr)
+            .map(|(_, o)| *o)
+            .collect();
+        for old in hit {
+            self.bury(old.addr, time, tally, sink)?;
+            let rest = [(old.addr, addr.saturating_sub(old.addr)), (end, (old.addr + old.size).saturating_sub(end))];
+            for (addr, size) in rest.into_iter().filter(|&(_, size)| size > 0 && old.kind == SiteKind::Mapping) {
+                tally.objects += 1;
+                let object = Object { id: tally.objects, addr, size, alloc_ns: time, realloc: true, ..old };
+                self.add(object, tally, sink)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, object: Object, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+        let s = tally.sites.entry(object.site).or_default();
+        s.alive += object.size;
+        s.peak = s.peak.max(s.alive);
+        if let Some(misses) = &mut self.misses {
+            misses.born(object.addr, object.size, object.site, object.alloc_ns);
+        }
+        sink.born(self.process, &object)?;
+        self.live.insert(object.addr, object);
+        Ok(())
+    }
+
+    /// What lies where in the process now: static variables of modules that have come are objects from `time` on, those of
+    /// modules that have gone are no more.
+    pub fn look(
+        &mut self,
+        layout: &Layout,
+        statics: bool,
+        time: u64,
+        tally: &mut Tally,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Error> {
+        if let Some(misses) = &mut self.misses {
+            misses.regions(layout.regions());
+        }
+        if !statics {
+            return Ok(());
+        }
+        let gone: Vec<Loaded> = self.loaded.keys().filter(|l| !layout.modules().contains(l)).cloned().collect();
+        for module in gone {
+            for addr in self.loaded.remove(&module).unwrap_or_default() {
+                if self.live.get(&addr).is_some_and(|o| o.kind == SiteKind::Static) {
+                    self.bury(addr, time, tally, sink)?;
+                }
+            }
+        }
+        for loaded in layout.modules() {
+            if self.loaded.contains_key(loaded) {
+                continue;
+            }
+            let (module, variables) = statics::of(&loaded.path);
+            let mut addresses = Vec::new();
+            for v in &variables {
+                if self.told.insert(v.site) {
+                    sink.variable(self.process, v.site, &module, v.offset, &v.name)?;
+                    let frame = RawFrame { module: Some(module.clone()), offset: v.offset };
+                    tally.sites.entry(v.site).or_default().frames = vec![frame];
+                }
+                let addr = loaded.bias.wrapping_add(v.offset);
+                let (size, site, kind) = (v.size, v.site, SiteKind::Static);
+                let what = What::Alloc { addr, size, site, tier: 0, realloc: false, kind };
+                self.one(Taken { tid: 0, time, what }, tally, sink)?;
+                addresses.push(addr);
+            }
+            self.loaded.insert(loaded.clone(), addresses);
         }
         Ok(())
     }
@@ -410,7 +495,11 @@ mod tests {
     }
 
     fn alloc(time: u64, addr: u64, size: u64) -> Taken {
-        Taken { tid: 1, time, what: What::Alloc { addr, size, site: SiteId(7), tier: 0, realloc: false } }
+        Taken {
+            tid: 1,
+            time,
+            what: What::Alloc { addr, size, site: SiteId(7), tier: 0, realloc: false, kind: SiteKind::Allocation },
+        }
     }
     fn free(time: u64, addr: u64) -> Taken {
         Taken { tid: 2, time, what: What::Free { addr } }
@@ -457,7 +546,7 @@ mod tests {
             }
         }
         let (mut f, mut seen, mut tally) = (Follower::new(3), Seen::default(), Tally::default());
-        f.count_misses(Misses::new(0x1000..0x9000, 0..0));
+        f.count_misses(Misses::new());
         const MS: u64 = 1_000_000;
         let mut miss = |f: &mut Follower, time_ns| {
             let (weight, source) = (1, Source::Memory);

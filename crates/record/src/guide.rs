@@ -4,13 +4,13 @@
 //! All of this happens before the program starts, so that the runtime compares numbers and nothing else (paper 000,
 //! section VI).
 
-use crate::{Error, rebuilt};
-use model::{Module, Plan, PlannedTier, SiteId};
+use crate::{Error, rebuilt, statics};
+use model::{Module, Plan, PlannedSite, PlannedTier, SiteId, SiteKind};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wire::identity;
-use wire::image::{Contents, ImageTier, Source};
+use wire::image::{Contents, ImageStatic, ImageTier, Source};
 use wire::process::MAX_TIERS;
 
 /// A plan made ready for a program.
@@ -57,6 +57,7 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
         let frames: Vec<_> = plan
             .sites
             .iter()
+            .filter(|s| s.kind != SiteKind::Static)
             .flat_map(|s| s.frames.iter().map(move |f| (s.id, f)))
             .filter(|(_, f)| f.module.as_ref() == Some(module))
             .collect();
@@ -82,12 +83,48 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
 
     let tiers: Vec<ImageTier<'_>> =
         plan.tiers.iter().map(|t| ImageTier { source: source(t), budget: t.budget.map(|b| b.0) }).collect();
-    let contents = Contents { tiers: &tiers, default_tier, sites: &sites, translations: &translations };
+    let statics = variables(plan, &modules, program, &index, &mut lost);
+    let contents =
+        Contents { tiers: &tiers, default_tier, sites: &sites, translations: &translations, statics: &statics };
     let mut image = vec![0; contents.words()];
     contents
         .write(&mut image)
         .ok_or_else(|| Error(format!("the plan has {} tiers or none; 1 to {MAX_TIERS} can be used", tiers.len())))?;
     Ok(Guide { image, notes, lost })
+}
+
+/// Where the plan's static variables lie in the modules as they are now. Their names are found again whatever was rebuilt.
+fn variables(
+    plan: &Plan,
+    modules: &[Module],
+    program: &Path,
+    tier: &dyn Fn(&str) -> Option<u8>,
+    lost: &mut BTreeMap<SiteId, String>,
+) -> Vec<ImageStatic> {
+    let mut out = Vec::new();
+    for module in modules {
+        let of_module = |s: &&PlannedSite| {
+            s.kind == SiteKind::Static && s.frames.first().and_then(|f| f.module.as_ref()) == Some(module)
+        };
+        let wanted: Vec<&PlannedSite> = plan.sites.iter().filter(of_module).collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let Some(file) = file_of(module, program) else { continue };
+        let (now, variables) = statics::of(&file);
+        for site in wanted {
+            let before = out.len();
+            let found = variables.iter().filter(|v| v.site == site.id);
+            out.extend(found.filter_map(|v| {
+                let (offset, size) = (v.offset, v.size);
+                Some(ImageStatic { site: site.id.0, module: key(&now), offset, size, tier: tier(&site.tier)? })
+            }));
+            if out.len() == before {
+                lost.insert(site.id, format!("{} has no such variable any more", file.display()));
+            }
+        }
+    }
+    out
 }
 
 /// The plan's modules, each once.
@@ -216,7 +253,7 @@ fn check_tiers(tiers: &[PlannedTier], notes: &mut Vec<String>) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Bytes, Frame, PlannedSite};
+    use model::{Bytes, Frame};
 
     fn plan() -> Plan {
         let me = std::env::current_exe().unwrap();
@@ -232,6 +269,7 @@ mod tests {
             tiers: vec![tier("fast"), tier("slow")],
             sites: vec![PlannedSite {
                 id: SiteId(77),
+                kind: SiteKind::Allocation,
                 label: "here".into(),
                 tier: "fast".into(),
                 why: "for the test".into(),

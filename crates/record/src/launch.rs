@@ -10,6 +10,7 @@
 use crate::Error;
 use crate::code::Code;
 use crate::follow::{Follower, RawFrame, Sink, Started, Tally, tell};
+use crate::maps::Layouts;
 use crate::misses::{Miss, Misses, TOLERANCE_NS};
 use crate::outside::Outside;
 use crate::residency::{self, Refused};
@@ -18,7 +19,6 @@ use crate::session::Session;
 use model::observed::Loss;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -232,6 +232,7 @@ struct Watch<'a> {
     by_pid: HashMap<u32, usize>,
     /// Misses of processes that did not report, or that have ended.
     strangers: Misses,
+    layouts: Layouts,
     next_look: Instant,
     next_reading: Option<Instant>,
     next_tick: Instant,
@@ -272,7 +273,8 @@ impl Launch {
             losses: HashMap::new(),
             outside,
             by_pid: HashMap::new(),
-            strangers: Misses::new(0..0, 0..0),
+            strangers: Misses::new(),
+            layouts: Layouts::without(&self.runtime),
             next_look: Instant::now(),
             next_reading: None,
             next_tick: Instant::now() + TICK,
@@ -563,11 +565,13 @@ impl Watch<'_> {
         self.next_reading.get_or_insert(seen + FIRST_READING);
         let mut follower = Follower::new(index);
         if self.outside.is_some() {
-            follower.count_misses(Misses::new(managed(file.header()), stack(started.pid)));
+            follower.count_misses(Misses::new());
         }
         self.by_pid.insert(started.pid, index);
         let code = Code::of(started.pid);
+        let layout_at = started.start_ns;
         self.processes.push(Watched { file, follower, code, seen, read_at_exit: false, over: false, summary });
+        self.look(index, layout_at);
     }
 
     /// Reads residency of all processes if it is time.
@@ -589,7 +593,19 @@ impl Watch<'_> {
         self.next_reading = Some(Instant::now() + READING.min(age).max(start.elapsed() * cost));
     }
 
+    /// Looks what lies where in a process; what is new counts from `time` on.
+    fn look(&mut self, i: usize, time: u64) {
+        let p = &mut self.processes[i];
+        let Some(layout) = self.layouts.of(p.file.pid()) else { return };
+        // In a guided run the runtime tells which variables it moved.
+        let statics = self.flags & flags::PLAN == 0;
+        if let Err(e) = p.follower.look(&layout, statics, time, &mut self.tally, self.sink) {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
+    }
+
     fn read_residency(&mut self, i: usize, now: u64) {
+        self.look(i, now);
         let p = &self.processes[i];
         let pid = p.file.pid();
         match residency::read(pid, p.follower.live().map(|o| (o.addr, o.size, o.site))) {
@@ -750,22 +766,6 @@ impl Watch<'_> {
         }
         Outcome { code, how, duration_ns, processes, tally: self.tally, losses }
     }
-}
-
-/// The addresses that all objects of a process lie in.
-fn managed(header: &wire::process::Header) -> Range<u64> {
-    let start = header.range_start.load(Relaxed);
-    let bytes = header.tier_span.load(Relaxed).saturating_mul(header.tiers.load(Relaxed).into());
-    start..start.saturating_add(bytes)
-}
-
-/// The addresses kept free for the main thread's stack: at least 128 MiB below its beginning (the kernel's mmap_base in
-/// arch/x86/mm/mmap.c). Empty if the process is gone.
-fn stack(pid: u32) -> Range<u64> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let line = maps.lines().find(|l| l.ends_with("[stack]")).unwrap_or_default();
-    let end = line.split([' ', '-']).nth(1).and_then(|end| u64::from_str_radix(end, 16).ok()).unwrap_or(0);
-    end.saturating_sub(128 << 20)..end
 }
 
 impl Watched {

@@ -17,6 +17,7 @@ pub mod guide;
 pub mod lab;
 pub mod landing;
 pub mod launch;
+pub mod maps;
 pub mod misses;
 pub mod outside;
 pub mod program;
@@ -25,6 +26,7 @@ pub mod recording;
 pub mod residency;
 pub mod rings;
 pub mod session;
+pub mod statics;
 pub mod symbols;
 pub mod touches;
 

@@ -18,9 +18,6 @@ pub const TOLERANCE_NS: u64 = 50_000;
 const PAGE: u64 = 4096;
 /// Objects that are tried before all are searched: programs miss on few at a time.
 const RECENT: usize = 8;
-/// Slots of misses on no object.
-const STACK: usize = 0;
-const OTHER: usize = 1;
 
 /// A sampled miss.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,10 +112,35 @@ impl Source {
 pub enum Place {
     /// On an object of this site.
     Site(SiteId),
-    /// On the stack of the main thread.
+    /// On a stack.
     Stack,
-    /// On other memory: smaller objects, static variables, mapped files, stacks of other threads.
+    /// On the C library's heap: allocations below the threshold.
+    Heap,
+    /// On anonymous memory of another origin: mappings below the threshold or made by system calls of the program's own.
+    Anonymous,
+    /// On small static variables.
+    Data,
+    /// On a mapped file: code, read-only data, shared memory.
+    File,
+    /// Nobody knows.
     Other,
+}
+
+impl Place {
+    const KINDS: [Place; 6] = [Place::Stack, Place::Heap, Place::Anonymous, Place::Data, Place::File, Place::Other];
+
+    /// As it stands in a profile.
+    pub fn name(self) -> &'static str {
+        match self {
+            Place::Site(_) => "object",
+            Place::Stack => "stack",
+            Place::Heap => "heap",
+            Place::Anonymous => "anonymous",
+            Place::Data => "data",
+            Place::File => "file",
+            Place::Other => "other",
+        }
+    }
 }
 
 /// Sampled misses on one place in one interval.
@@ -168,12 +190,12 @@ impl Span {
 /// The misses of one process.
 #[derive(Debug)]
 pub struct Misses {
-    managed: Range<u64>,
-    stack: Range<u64>,
+    /// What lies where that is no object, by address.
+    regions: Vec<(Range<u64>, Place)>,
     live: BTreeMap<u64, Span>,
     /// With the time of their death, oldest first.
     dead: VecDeque<(u64, Span)>,
-    /// On managed memory where nothing was alive.
+    /// Where nothing was alive.
     early: VecDeque<Miss>,
     /// Objects that misses fell on lately, in the order in which they give way: the next miss is likely to fall on one.
     recent: [Span; RECENT],
@@ -188,26 +210,37 @@ pub struct Misses {
     counted: u64,
 }
 
+impl Default for Misses {
+    fn default() -> Misses {
+        Misses::new()
+    }
+}
+
 impl Misses {
-    /// For a process with all its objects in the addresses `managed` and the main thread's stack within `stack`.
-    pub fn new(managed: Range<u64>, stack: Range<u64>) -> Misses {
+    /// For a process; what is no object is told apart by [`Misses::regions`].
+    pub fn new() -> Misses {
         Misses {
-            managed,
-            stack,
+            regions: Vec::new(),
             live: BTreeMap::new(),
             dead: VecDeque::new(),
             early: VecDeque::new(),
             recent: [Span::default(); RECENT],
             oldest: 0,
-            places: vec![Place::Stack, Place::Other],
+            places: Place::KINDS.to_vec(),
             slots: HashMap::new(),
-            counts: vec![Counts::default(); 2],
-            sources: vec![Default::default(); 2],
+            counts: vec![Counts::default(); Place::KINDS.len()],
+            sources: vec![Default::default(); Place::KINDS.len()],
             touches: Touches::default(),
             start_ns: 0,
             done: Vec::new(),
             counted: 0,
         }
+    }
+
+    /// What lies where, as far as it is no object: ranges that do not overlap, with their kind.
+    pub fn regions(&mut self, mut regions: Vec<(Range<u64>, Place)>) {
+        regions.sort_by_key(|r| r.0.start);
+        self.regions = regions;
     }
 
     /// An object came to life. Births, deaths and misses are told in the order of their times.
@@ -242,13 +275,11 @@ impl Misses {
         self.settle(miss.time_ns);
         if let Some(span) = self.recent.iter().find(|span| span.holds(miss.addr)) {
             self.count(span.slot, miss);
-        } else if self.managed.contains(&miss.addr) {
+        } else {
             match self.find(miss.addr, miss.time_ns) {
                 Some(slot) => self.count(slot, miss),
                 None => self.early.push_back(*miss),
             }
-        } else {
-            self.count(if self.stack.contains(&miss.addr) { STACK } else { OTHER }, miss);
         }
     }
 
@@ -256,7 +287,7 @@ impl Misses {
     pub fn settle(&mut self, time_ns: u64) {
         while self.early.front().is_some_and(|m| m.time_ns.saturating_add(TOLERANCE_NS) < time_ns) {
             let Some(miss) = self.early.pop_front() else { return };
-            let slot = self.find(miss.addr, miss.time_ns).unwrap_or(OTHER);
+            let slot = self.find(miss.addr, miss.time_ns).unwrap_or_else(|| self.elsewhere(miss.addr));
             self.count(slot, &miss);
         }
     }
@@ -302,6 +333,13 @@ impl Misses {
         }
         let lately = |died: u64| time_ns <= died.saturating_add(TOLERANCE_NS);
         self.dead.iter().rev().find(|(died, span)| lately(*died) && span.holds(addr)).map(|(_, span)| span.slot)
+    }
+
+    /// Slot of an address at which there is no object.
+    fn elsewhere(&self, addr: u64) -> usize {
+        let below = self.regions.partition_point(|r| r.0.start <= addr).checked_sub(1);
+        let place = below.map(|i| &self.regions[i]).filter(|r| r.0.contains(&addr)).map_or(Place::Other, |r| r.1);
+        Place::KINDS.iter().position(|k| *k == place).unwrap_or(Place::KINDS.len() - 1)
     }
 
     #[inline]
@@ -352,7 +390,9 @@ mod tests {
     const B: SiteId = SiteId(8);
 
     fn misses() -> Misses {
-        Misses::new(0x10_0000..0x20_0000, 0x7000_0000..0x7001_0000)
+        let mut misses = Misses::new();
+        misses.regions(vec![(0x7000_0000..0x7001_0000, Place::Stack), (0x40_0000..0x41_0000, Place::File)]);
+        misses
     }
     fn load(time_ns: u64, addr: u64) -> Miss {
         let source = Source::Memory;
@@ -399,7 +439,7 @@ mod tests {
         }
         m.settle(u64::MAX);
         let counted = m.take(true);
-        assert_eq!([Place::Stack, Place::Other, Place::Site(A)].map(|p| loads(&counted, p)), [1, 2, 0]);
+        assert_eq!([Place::Stack, Place::File, Place::Other, Place::Site(A)].map(|p| loads(&counted, p)), [1, 1, 1, 0]);
     }
 
     #[test]

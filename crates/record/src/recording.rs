@@ -7,9 +7,9 @@ use crate::misses::{Counts, Place, Source, Sourced};
 use crate::outside::Outside;
 use crate::residency::SitePages;
 use crate::touches::Touch;
-use crate::{Error, guide, program, symbols};
+use crate::{Error, guide, program, statics, symbols};
 use model::observed::Loss;
-use model::{Bytes, Nanos, Origin, Plan, Platform, SiteId};
+use model::{Bytes, Module, Nanos, Origin, Plan, Platform, SiteId, SiteKind, SourceLine};
 use profile::{
     FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow, VisitRow,
     Writer,
@@ -271,9 +271,8 @@ impl<'a> ToProfile<'a> {
     /// A place as the profile names it: its kind, and its site's row.
     fn place(&mut self, place: Place) -> Result<(&'static str, Option<i64>), Error> {
         Ok(match place {
-            Place::Site(site) => ("object", Some(self.writer.site(site)?)),
-            Place::Stack => ("stack", None),
-            Place::Other => ("other", None),
+            Place::Site(site) => (place.name(), Some(self.writer.site(site)?)),
+            _ => (place.name(), None),
         })
     }
 
@@ -303,6 +302,14 @@ impl Sink for ToProfile<'_> {
         Ok(self.writer.frames(site, &rows, truncated)?)
     }
 
+    fn variable(&mut self, _: usize, site: SiteId, module: &Module, offset: u64, name: &str) -> Result<(), Error> {
+        let row = self.writer.module(module)?;
+        self.writer.frames(site, &[FrameRow { module: Some(row), offset }], false)?;
+        self.writer.kind(site, SiteKind::Static)?;
+        let function = if name.is_empty() { statics::REST } else { name }.to_string();
+        Ok(self.writer.symbol(row, offset, &[SourceLine { function, file: String::new(), line: 0 }])?)
+    }
+
     fn born(&mut self, process: usize, o: &Object) -> Result<(), Error> {
         let row = ObjectRow {
             process: self.row(process),
@@ -315,6 +322,9 @@ impl Sink for ToProfile<'_> {
             tier: o.tier,
             realloc: o.realloc,
         };
+        if o.kind == SiteKind::Mapping {
+            self.writer.kind(o.site, o.kind)?;
+        }
         self.unwritten.insert(o.id, row);
         self.objects += 1;
         Ok(())

@@ -1,13 +1,13 @@
 //! One observed process seen from outside: its mapped process file, its rings, and whether it still lives.
 
-use model::{Module, SiteId};
+use model::{Module, SiteId, SiteKind};
 use profile::estimate::Burst;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::*;
-use wire::event::{Event, MAX_BUILD_ID, MAX_PATH, MAX_SLOTS, SLOT_WORDS, decode};
+use wire::event::{Event, Kind, MAX_BUILD_ID, MAX_PATH, MAX_SLOTS, SLOT_WORDS, decode};
 use wire::process::{FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, RING_BYTES, RING_SLOTS, Ring, header};
 
 /// An event out of its ring.
@@ -25,7 +25,8 @@ pub struct Taken {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the fields are those of `Event`
 pub enum What {
-    Alloc { addr: u64, size: u64, site: SiteId, tier: u8, realloc: bool },
+    Alloc { addr: u64, size: u64, site: SiteId, tier: u8, realloc: bool, kind: SiteKind },
+    Unmap { addr: u64, size: u64 },
     Free { addr: u64 },
     Site { site: SiteId, frames: Box<[u64]>, truncated: bool },
     Module { index: u16, module: Module },
@@ -36,9 +37,15 @@ pub enum What {
 impl What {
     fn from_wire(event: Event<'_>) -> What {
         match event {
-            Event::Alloc { addr, size, site, tier, realloc } => {
-                What::Alloc { addr, size, site: SiteId(site), tier, realloc }
+            Event::Alloc { addr, size, site, tier, realloc, kind } => {
+                let kind = match kind {
+                    Kind::Allocation => SiteKind::Allocation,
+                    Kind::Mapping => SiteKind::Mapping,
+                    Kind::Static => SiteKind::Static,
+                };
+                What::Alloc { addr, size, site: SiteId(site), tier, realloc, kind }
             }
+            Event::Unmap { addr, size } => What::Unmap { addr, size },
             Event::Free { addr } => What::Free { addr },
             Event::Site { site, frames, truncated } => {
                 What::Site { site: SiteId(site), frames: frames.into(), truncated }
@@ -227,7 +234,7 @@ impl ProcessFile {
 /// User space ends at 2^57 at the latest; sums of such sizes cannot overflow.
 fn plausible(event: &Event<'_>) -> bool {
     match *event {
-        Event::Alloc { addr, size, .. } => addr < 1 << 57 && size < 1 << 48,
+        Event::Alloc { addr, size, .. } | Event::Unmap { addr, size } => addr < 1 << 57 && size < 1 << 48,
         _ => true,
     }
 }

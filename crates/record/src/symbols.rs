@@ -10,6 +10,7 @@ use model::{Module, SourceLine};
 use object::{Object, ObjectSymbol, SymbolKind};
 use std::borrow::Cow;
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Source form of return addresses in a module (offsets from its load bias, as in [`model::Frame`]), in order:
@@ -92,13 +93,13 @@ fn unmangle_fortran(raw: &str, surely_fortran: bool) -> String {
 }
 
 /// A mapped ELF file.
-struct Binary {
+pub(crate) struct Binary {
     path: PathBuf,
     map: memmap2::Mmap,
 }
 
 impl Binary {
-    fn open(path: &Path) -> Result<Binary, String> {
+    pub(crate) fn open(path: &Path) -> Result<Binary, String> {
         let say = |e: std::io::Error| format!("{} cannot be read: {e}", path.display());
         let file = File::open(path).map_err(say)?;
         // SAFETY: a read-only private mapping of a file that is not expected to shrink while it is looked at.
@@ -106,13 +107,22 @@ impl Binary {
         Ok(Binary { path: path.to_owned(), map })
     }
 
-    fn parse(&self) -> Result<object::File<'_>, String> {
+    pub(crate) fn parse(&self) -> Result<object::File<'_>, String> {
         object::File::parse(&*self.map).map_err(|e| format!("{} is not an ELF file: {e}", self.path.display()))
     }
 
-    fn build_id(&self) -> Result<String, String> {
+    pub(crate) fn build_id(&self) -> Result<String, String> {
         let id = self.parse()?.build_id().ok().flatten().map(<[u8]>::to_vec).unwrap_or_default();
         Ok(id.iter().map(|b| format!("{b:02x}")).collect())
+    }
+
+    /// What the loader makes read-only after it has relocated it.
+    pub(crate) fn relro(&self) -> Option<Range<u64>> {
+        use object::read::elf::ProgramHeader;
+        let elf = object::read::elf::ElfFile64::<object::Endianness>::parse(&*self.map).ok()?;
+        let endian = elf.endian();
+        let relro = elf.elf_program_headers().iter().find(|p| p.p_type(endian) == object::elf::PT_GNU_RELRO)?;
+        Some(relro.p_vaddr(endian)..relro.p_vaddr(endian) + relro.p_memsz(endian))
     }
 
     fn has_dwarf(&self) -> Result<bool, String> {
@@ -130,7 +140,8 @@ impl Binary {
     }
 }
 
-fn debug_file(build_id: &str) -> Option<PathBuf> {
+/// The debug file of a build, if it is installed.
+pub(crate) fn debug_file(build_id: &str) -> Option<PathBuf> {
     let (first, rest) = build_id.split_at_checked(2)?;
     let path = PathBuf::from(format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"));
     path.exists().then_some(path)
@@ -159,13 +170,14 @@ impl Functions {
         if probe >= *end {
             return None;
         }
-        let plain = unmangle_fortran(name, false);
-        if plain != *name {
-            Some(plain)
-        } else {
-            Some(addr2line::demangle_auto(name.as_str().into(), None).into_owned())
-        }
+        Some(plain_name(name))
     }
+}
+
+/// A symbol's name as the source has it.
+pub(crate) fn plain_name(name: &str) -> String {
+    let plain = unmangle_fortran(name, false);
+    if plain != *name { plain } else { addr2line::demangle_auto(name.into(), None).into_owned() }
 }
 
 #[cfg(test)]

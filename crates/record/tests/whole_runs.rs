@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
-use wire::event::{Burst, Event, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
+use wire::event::{Burst, Event, Kind, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
 use wire::process::{FILE_BYTES, MAGIC, Ring, header, state};
 use wire::session::{CONFIG, Config, ENV};
 
@@ -72,7 +72,7 @@ impl Process {
         map[..size as usize / 4].fill(1);
         let addr = map.as_ptr() as u64;
         self._memory.push(map);
-        self.say(0, self.now(), Event::Alloc { addr, size, site, tier: 0, realloc: false });
+        self.say(0, self.now(), Event::Alloc { addr, size, site, tier: 0, realloc: false, kind: Kind::Allocation });
         addr
     }
     fn introduce(&self) {

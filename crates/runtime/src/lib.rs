@@ -5,6 +5,7 @@
 //! part of the [`range`]) → [`objects`] (whose it is) → [`process`] (an event for the recorder). Beside the road, the
 //! [`sampler`] watches which objects are touched.
 //!
+//! [`mapping`]: the program's own anonymous mappings, which are objects too. [`statics`]: variables that the plan names.
 //! [`fork`] keeps parents and children apart where memory is a file's.
 //! [`metadata`] keeps jemalloc's bookkeeping small.
 //!
@@ -22,6 +23,7 @@ pub mod fork;
 pub mod heap;
 pub mod interpose;
 pub mod manage;
+pub mod mapping;
 pub mod metadata;
 pub mod next;
 pub mod objects;
@@ -32,6 +34,7 @@ pub mod sampler;
 pub mod sites;
 pub mod stack;
 pub mod start;
+pub mod statics;
 pub mod sys;
 pub mod tls;
 pub mod unwind;

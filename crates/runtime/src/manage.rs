@@ -1,11 +1,12 @@
 //! The life of a managed object: its call stack taken, its tier chosen, its events published.
 
+use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
 use crate::sites::{self, Site};
 use crate::tls::{self, Thread};
 use crate::{heap, plan, process, range, sampler, stack};
 use core::sync::atomic::{AtomicU32, Ordering::*};
-use wire::event::Event;
+use wire::event::{Event, Kind};
 
 /// Nobody's allocator is entered twice by one thread: the flag goes up here and down again on drop.
 struct Busy<'a>(&'a Thread);
@@ -76,8 +77,8 @@ fn refused() -> *mut u8 {
 fn enter(thread: &Thread, addr: usize, index: usize, site: &Site, size: usize, tier: usize, realloc: bool) {
     objects::enter(addr, Object { site: index, bytes: size });
     site.born(addr, size);
-    let event =
-        Event::Alloc { addr: addr as u64, size: size as u64, site: site.id.load(Relaxed), tier: tier as u8, realloc };
+    let (at, bytes, id) = (addr as u64, size as u64, site.id.load(Relaxed));
+    let event = Event::Alloc { addr: at, size: bytes, site: id, tier: tier as u8, realloc, kind: Kind::Allocation };
     process::publish(thread, process::time(), event);
     if let Some(h) = process::info() {
         h.counters.managed.fetch_add(1, Relaxed);
@@ -173,6 +174,92 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
         free(addr);
     }
     new
+}
+
+/// The program mapped anonymous memory of its own. `writable`: it is to be used at once; else it is an address range kept
+/// for later, which counts in no budget.
+#[inline(never)]
+pub fn mapped(addr: usize, size: usize, writable: bool) {
+    let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
+    if let Some((index, site)) = site_here(busy.0) {
+        enter_mapping(busy.0, addr, size, writable, index, site, false);
+    }
+}
+
+/// A mapping has moved or grown: it stays an object of its site.
+#[inline(never)]
+pub fn moved(addr: usize, size: usize, was: Mapping) {
+    let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
+    if let Some(site) = sites::at(was.site) {
+        enter_mapping(busy.0, addr, size, was.tier.is_some(), was.site, site, true);
+    }
+}
+
+fn enter_mapping(thread: &Thread, addr: usize, size: usize, counts: bool, index: usize, site: &Site, realloc: bool) {
+    let planned = usize::from(site.tier.load(Relaxed).saturating_sub(1));
+    let mut placed = None;
+    if plan::image().is_some() {
+        // SAFETY: the program's own private memory.
+        let bound = |t: usize| (!counts || plan::has_room(t, size)) && unsafe { plan::bind_foreign(t, addr, size) };
+        placed = plan::order(planned).find(|&t| bound(t));
+        if placed != Some(planned) {
+            process::fell_back(planned, size);
+        }
+    }
+    let tier = placed.unwrap_or(0);
+    if counts {
+        plan::count_in(tier, size);
+    }
+    let counted_in = counts.then_some(tier as u8);
+    mapping::enter(Mapping { start: addr, end: addr + size, site: index, tier: counted_in });
+    let (addr, size, id) = (addr as u64, size as u64, site.id.load(Relaxed));
+    let event = Event::Alloc { addr, size, site: id, tier: tier as u8, realloc, kind: Kind::Mapping };
+    process::publish(thread, process::time(), event);
+}
+
+/// Part of a mapping is no more, or is told anew.
+pub fn mapping_gone(m: Mapping) {
+    if let Some(tier) = m.tier {
+        plan::count_out(usize::from(tier), m.end - m.start);
+    }
+}
+
+/// Tells that what was mapped in a range is gone.
+pub fn unmapped(addr: usize, size: usize) {
+    unmapped_at(process::time(), addr, size);
+}
+
+/// The same, since a time of [`process::time`].
+#[inline(never)]
+pub fn unmapped_at(time: u64, addr: usize, size: usize) {
+    if let Some(busy) = Busy::enter().filter(|_| process::attached()) {
+        process::publish(busy.0, time, Event::Unmap { addr: addr as u64, size: size as u64 });
+    }
+}
+
+/// Binds a static variable's whole pages to the first tier that has room.
+pub fn variable(addr: usize, size: usize, site: u64, planned: usize) {
+    let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
+    for tier in plan::order(planned) {
+        // SAFETY: the program's own data.
+        if plan::has_room(tier, size) && unsafe { plan::bind_foreign(tier, addr, size) } {
+            if tier != planned {
+                process::fell_back(planned, size);
+            }
+            plan::count_in(tier, size);
+            let (addr, size, tier) = (addr as u64, size as u64, tier as u8);
+            let event = Event::Alloc { addr, size, site, tier, realloc: false, kind: Kind::Static };
+            process::publish(busy.0, process::time(), event);
+            return;
+        }
+    }
+}
+
+/// Tells the recorder of this process, though it has not allocated yet.
+pub fn say_that_we_are_here() {
+    if let Some(_busy) = Busy::enter() {
+        ready();
+    }
 }
 
 /// Bytes the program may use of a managed object.

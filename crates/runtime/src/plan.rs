@@ -143,23 +143,37 @@ pub fn back(tier: usize, offset: usize, addr: usize, size: usize) -> bool {
     match image().and_then(|i| i.tier(tier)).map(|t| t.source) {
         Some(Source::Directory(path)) => map_file(tier, path, offset, addr, size),
         // SAFETY: the range is the runtime's and nothing lies there yet.
-        Some(Source::Nodes(mask)) => unsafe { sys::protect(addr, size, rw) && bind(addr, size, mask) },
+        Some(Source::Nodes(mask)) => unsafe { sys::protect(addr, size, rw) && bind(addr, size, mask, 0) },
         // SAFETY: as above.
         Some(Source::Plain) | None => unsafe { sys::protect(addr, size, rw) },
     }
 }
 
+/// Binds memory of the program's own, where it is and where it will be, to a tier. `false`: a tier of files cannot have it.
+///
+/// # Safety
+/// The memory must be private to the process.
+pub unsafe fn bind_foreign(tier: usize, addr: usize, size: usize) -> bool {
+    const MPOL_MF_MOVE: usize = 2;
+    match image().and_then(|i| i.tier(tier)).map(|t| t.source) {
+        Some(Source::Directory(_)) => false,
+        // SAFETY: a policy for pages of the program, which changes no content.
+        Some(Source::Nodes(mask)) => unsafe { bind(addr, size, mask, MPOL_MF_MOVE) },
+        Some(Source::Plain) | None => true,
+    }
+}
+
 /// Prefers the nodes, without insisting: where a node is full the kernel takes memory elsewhere rather than kill the
 /// program. Several nodes need MPOL_PREFERRED_MANY (Linux 5.15); before, the first is preferred.
-unsafe fn bind(addr: usize, size: usize, mask: u128) -> bool {
+unsafe fn bind(addr: usize, size: usize, mask: u128, flags: usize) -> bool {
     const MPOL_PREFERRED: usize = 1;
     const MPOL_PREFERRED_MANY: usize = 5;
     let words = [mask as u64, (mask >> 64) as u64];
     let first = 1u128 << mask.trailing_zeros().min(127);
     let one = [first as u64, (first >> 64) as u64];
     let mbind = |mode: usize, nodes: &[u64; 2]| {
-        // SAFETY: a policy for pages of the runtime's own range; the mask has 128 bits (the kernel wants one more).
-        unsafe { sys::call(libc::SYS_mbind, [addr, size, mode, nodes.as_ptr() as usize, 129, 0]) == 0 }
+        // SAFETY: a policy for pages of the caller's; the mask has 128 bits (the kernel wants one more).
+        unsafe { sys::call(libc::SYS_mbind, [addr, size, mode, nodes.as_ptr() as usize, 129, flags]) == 0 }
     };
     let bound = (mask.count_ones() > 1 && mbind(MPOL_PREFERRED_MANY, &words)) || mbind(MPOL_PREFERRED, &one);
     if !bound {

@@ -4,7 +4,7 @@
 //! owner is gone, so that nothing has to happen at thread exit.
 
 use crate::tls::Thread;
-use crate::{heap, plan, sampler, sites, stack, start, sys};
+use crate::{heap, mapping, plan, sampler, sites, stack, start, sys};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use wire::event::{Event, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
@@ -136,6 +136,7 @@ fn attach_slowly() -> bool {
         heap::forget_parent();
         plan::forget_parent();
         stack::forget_parent();
+        mapping::forget_parent();
         FILE.store(core::ptr::null_mut(), Release);
         GENERATION.fetch_add(1, AcqRel);
         // SAFETY: the page of `prepare`.

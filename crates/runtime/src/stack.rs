@@ -69,6 +69,11 @@ pub fn site_id(thread: &Thread) -> u64 {
     identity::site_id(walked.chain)
 }
 
+/// Key and load bias of the module at an address.
+pub fn module_at(address: usize) -> Option<(u64, usize)> {
+    unwinder()?.module_at(address)
+}
+
 /// Publishes the stack of the site that allocates right now, after the modules it refers to. `false` if that could not
 /// be done now; the site's next allocation tries again.
 pub fn publish(thread: &Thread, site: u64) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Before the constructor runs, and in every process without a session, the library only passes allocations on.
 
-use crate::{fork, interpose, next, plan, process, sampler, stack, sys};
+use crate::{fork, interpose, mapping, next, plan, process, sampler, stack, statics, sys};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use wire::image::Image;
@@ -57,7 +57,10 @@ extern "C" fn start() {
         if config.flags & flags::SAMPLER != 0 {
             sampler::prepare(&config);
         }
-        interpose::manage_from((config.threshold as usize).max(4096));
+        let threshold = (config.threshold as usize).max(4096);
+        interpose::manage_from(threshold);
+        mapping::manage_from(threshold);
+        statics::prepare();
     }
 }
 

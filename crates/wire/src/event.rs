@@ -22,8 +22,11 @@ const SITE: u8 = 3;
 const MODULE: u8 = 4;
 const VISIT: u8 = 5;
 const QUIET: u8 = 6;
+const UNMAP: u8 = 7;
 
 const F_REALLOC: u16 = 1;
+const F_MAPPING: u16 = 2;
+const F_STATIC: u16 = 4;
 const F_TRUNCATED: u16 = 1;
 const F_STORE: u16 = 1;
 const F_BURST: u16 = 2;
@@ -41,13 +44,22 @@ pub enum Event<'a> {
         site: u64,
         /// Tier index of the plan it was placed in (0 when recording).
         tier: u8,
-        /// It replaces an object that was freed just before (realloc).
+        /// It replaces an object that was freed just before (realloc, mremap).
         realloc: bool,
+        /// What it is.
+        kind: Kind,
     },
     /// An object died.
     Free {
         /// Its address.
         addr: u64,
+    },
+    /// Part of the address space was given back or mapped anew: what of a mapping lies in it is gone.
+    Unmap {
+        /// Start.
+        addr: u64,
+        /// Length, in bytes.
+        size: u64,
     },
     /// A site was seen for the first time in this process.
     Site {
@@ -97,6 +109,17 @@ pub enum Event<'a> {
     },
 }
 
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An allocation from a managed heap.
+    Allocation,
+    /// A private anonymous mapping of the program's own.
+    Mapping,
+    /// A static variable.
+    Static,
+}
+
 /// What a stepped burst saw on one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
@@ -137,9 +160,18 @@ pub const fn slots_for(words: usize) -> usize {
 /// breaks a limit of this module.
 pub fn encode(s: &Stamped<'_>, out: &mut [u64]) -> Option<usize> {
     let (kind, flags, words) = match s.event {
-        Event::Alloc { addr, size, site, tier, realloc } => {
+        Event::Alloc { addr, size, site, tier, realloc, kind } => {
             put(out, &[addr, size, site, tier.into()])?;
-            (ALLOC, if realloc { F_REALLOC } else { 0 }, 6)
+            let kind = match kind {
+                Kind::Allocation => 0,
+                Kind::Mapping => F_MAPPING,
+                Kind::Static => F_STATIC,
+            };
+            (ALLOC, kind | if realloc { F_REALLOC } else { 0 }, 6)
+        }
+        Event::Unmap { addr, size } => {
+            put(out, &[addr, size])?;
+            (UNMAP, 0, 4)
         }
         Event::Free { addr } => {
             put(out, &[addr])?;
@@ -206,7 +238,14 @@ pub fn decode<'a>(words: &'a [u64], bytes: &'a mut [u8; MAX_PATH + MAX_BUILD_ID]
             site: w(4)?,
             tier: u8::try_from(w(5)?).ok()?,
             realloc: flags & F_REALLOC != 0,
+            kind: match flags & (F_MAPPING | F_STATIC) {
+                0 => Kind::Allocation,
+                F_MAPPING => Kind::Mapping,
+                F_STATIC => Kind::Static,
+                _ => return None,
+            },
         },
+        UNMAP => Event::Unmap { addr: w(2)?, size: w(3)? },
         FREE => Event::Free { addr: w(2)? },
         SITE => {
             let n = usize::try_from(w(3)?).ok().filter(|&n| n <= MAX_FRAMES)?;
@@ -288,7 +327,10 @@ mod tests {
 
     #[test]
     fn events_survive_the_ring() {
-        round(Event::Alloc { addr: 1, size: 2, site: 3, tier: 4, realloc: true });
+        for kind in [Kind::Allocation, Kind::Mapping, Kind::Static] {
+            round(Event::Alloc { addr: 1, size: 2, site: 3, tier: 4, realloc: true, kind });
+        }
+        round(Event::Unmap { addr: 1, size: 2 });
         round(Event::Free { addr: 1 });
         round(Event::Site { site: 9, frames: &[1, 2, 3], truncated: false });
         round(Event::Site { site: 9, frames: &[7; MAX_FRAMES], truncated: true });
@@ -311,7 +353,7 @@ mod tests {
                 x = crate::identity::mix(x.wrapping_add(0x9e37_79b9_7f4a_7c15));
                 *w = if x & 3 == 0 { x >> 40 } else { x };
             }
-            words[0] = words[0] & !0xff | u64::from(round % 8);
+            words[0] = words[0] & !0xff | u64::from(round % 9);
             let _ = decode(&words[..(round as usize % 25)], &mut bytes);
         }
     }

@@ -36,6 +36,13 @@ pub const fn site_id(chain: u64) -> u64 {
     if id == 0 { 1 } else { id }
 }
 
+/// The site id of a static variable: by the names of its module's file and itself, and its number among variables of
+/// that name there, so that it survives a rebuild. An empty name: what is left of the module's data.
+pub fn static_id(path: &[u8], name: &[u8], nth: u64) -> u64 {
+    let module = module_key(b"", path);
+    site_id(chain(chain(EMPTY_SITE ^ module, hash_bytes(0x7374_6174, name)), nth))
+}
+
 /// SplitMix64's finaliser (Steele, Lea and Flood 2014): every bit of the input moves every bit of the output.
 #[inline(always)]
 pub const fn mix(mut z: u64) -> u64 {

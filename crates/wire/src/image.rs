@@ -7,7 +7,8 @@
 //! of translation slots (a power of two), offset of text, bytes of text; then for each of [`MAX_TIERS`] tiers eight
 //! words: budget (bytes, `u64::MAX` none), node mask low, high (nodes 0-127), kind (0 nodes, 1 directory, 2 plain
 //! memory), path offset in text, path length, 0, 0; then site slots of two words (site id or 0, tier); then
-//! translation slots of four words (module key, offset, token, 1 if used); then text. Lookups probe linearly.
+//! translation slots of four words (module key, offset, token, 1 if used); then text; then static variables of five words
+//! (site id, module key, offset, length, tier). Lookups probe linearly.
 
 use crate::identity::mix;
 use crate::process::MAX_TIERS;
@@ -16,6 +17,7 @@ use crate::process::MAX_TIERS;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HEARTHPL");
 const HEAD_WORDS: usize = 8;
 const TIER_WORDS: usize = 8;
+const STATIC_WORDS: usize = 5;
 const SITES_AT: usize = HEAD_WORDS + MAX_TIERS * TIER_WORDS;
 
 /// Where a tier's memory comes from.
@@ -49,6 +51,23 @@ pub struct Contents<'a> {
     pub sites: &'a [(u64, u8)],
     /// Module key, offset in it, and the token to use for that return address.
     pub translations: &'a [(u64, u64, u64)],
+    /// Static variables to move at start.
+    pub statics: &'a [ImageStatic],
+}
+
+/// A static variable with its tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageStatic {
+    /// Site id.
+    pub site: u64,
+    /// Key of its module.
+    pub module: u64,
+    /// Offset from the module's load bias.
+    pub offset: u64,
+    /// Length in bytes.
+    pub size: u64,
+    /// Tier.
+    pub tier: u8,
 }
 
 impl Contents<'_> {
@@ -60,7 +79,7 @@ impl Contents<'_> {
     pub fn words(&self) -> usize {
         let (sites, translations) = self.slots();
         let text: usize = self.tiers.iter().map(|t| path(t).len().div_ceil(8)).sum();
-        SITES_AT + sites * 2 + translations * 4 + text
+        SITES_AT + sites * 2 + translations * 4 + text + self.statics.len() * STATIC_WORDS
     }
 
     /// Writes the image into `out`, which has [`Contents::words`] words, all 0. `None` if the contents break a limit.
@@ -79,8 +98,16 @@ impl Contents<'_> {
             site_slots as u64,
             translation_slots as u64,
             text_at as u64,
-            (out.len() - text_at) as u64 * 8,
+            (out.len() - text_at - self.statics.len() * STATIC_WORDS) as u64 * 8,
         ];
+        let statics_at = out.len() - self.statics.len() * STATIC_WORDS;
+        for (i, s) in self.statics.iter().enumerate() {
+            if usize::from(s.tier) >= self.tiers.len() {
+                return None;
+            }
+            let words = [s.site, s.module, s.offset, s.size, s.tier.into()];
+            out.get_mut(statics_at + i * STATIC_WORDS..)?.get_mut(..STATIC_WORDS)?.copy_from_slice(&words);
+        }
         out.get_mut(..HEAD_WORDS)?.copy_from_slice(&head);
         let mut text = text_at;
         for (i, tier) in self.tiers.iter().enumerate() {
@@ -146,6 +173,7 @@ pub struct Image<'a> {
     site_slots: usize,
     translation_slots: usize,
     text: &'a [u8],
+    statics: &'a [u64],
 }
 
 impl<'a> Image<'a> {
@@ -159,20 +187,22 @@ impl<'a> Image<'a> {
         let (tiers, site_slots, translation_slots) = (size(2)?, size(4)?, size(5)?);
         let default_tier = u8::try_from(w(3)?).ok()?;
         let (text_at, text_len) = (size(6)?, size(7)?);
-        let text_words = words.get(text_at..)?;
+        let text_words = words.get(text_at..text_at.checked_add(text_len / 8)?)?;
+        let statics = words.get(text_at + text_len / 8..)?;
         if tiers == 0
             || tiers > MAX_TIERS
             || usize::from(default_tier) >= tiers
             || !site_slots.is_power_of_two()
             || !translation_slots.is_power_of_two()
             || SITES_AT.checked_add(site_slots * 2)?.checked_add(translation_slots * 4)? != text_at
-            || text_words.len() * 8 != text_len
+            || text_len % 8 != 0
+            || statics.len() % STATIC_WORDS != 0
         {
             return None;
         }
         // SAFETY: u64s are plain bytes, and the length is that of the slice.
         let text = unsafe { core::slice::from_raw_parts(text_words.as_ptr().cast::<u8>(), text_len) };
-        Some(Image { words, tiers, default_tier, site_slots, translation_slots, text })
+        Some(Image { words, tiers, default_tier, site_slots, translation_slots, text, statics })
     }
 
     /// Number of tiers.
@@ -219,6 +249,15 @@ impl<'a> Image<'a> {
         None
     }
 
+    /// Static variables to move at start.
+    pub fn statics(&self) -> impl Iterator<Item = ImageStatic> + 'a {
+        let tiers = self.tiers;
+        self.statics.chunks_exact(STATIC_WORDS).filter_map(move |w| {
+            let tier = u8::try_from(*w.get(4)?).ok().filter(|&t| usize::from(t) < tiers)?;
+            Some(ImageStatic { site: *w.first()?, module: *w.get(1)?, offset: *w.get(2)?, size: *w.get(3)?, tier })
+        })
+    }
+
     /// The token that stands for this return address in the plan's build, if it was translated.
     pub fn translate(&self, module_key: u64, offset: u64) -> Option<u64> {
         let mut slot = mix(module_key ^ offset) as usize & (self.translation_slots - 1);
@@ -248,7 +287,9 @@ mod tests {
         ];
         let sites: Vec<_> = (1..500u64).map(|i| (i * 7, (i % 3) as u8)).collect();
         let translations: Vec<_> = (1..100u64).map(|i| (5, i, i + 1000)).collect();
-        let contents = Contents { tiers: &tiers, default_tier: 1, sites: &sites, translations: &translations };
+        let statics = [ImageStatic { site: 9, module: 8, offset: 7, size: 6, tier: 2 }; 3];
+        let contents =
+            Contents { tiers: &tiers, default_tier: 1, sites: &sites, translations: &translations, statics: &statics };
         let mut words = vec![0; contents.words()];
         contents.write(&mut words).unwrap();
         words
@@ -269,6 +310,8 @@ mod tests {
         assert_eq!(image.tier_of(8), None);
         assert_eq!(image.translate(5, 9), Some(1009));
         assert_eq!(image.translate(6, 9), None);
+        assert_eq!(image.statics().count(), 3);
+        assert!(image.statics().all(|s| s == ImageStatic { site: 9, module: 8, offset: 7, size: 6, tier: 2 }));
     }
 
     #[test]
@@ -287,6 +330,7 @@ mod tests {
                 for i in 0..MAX_TIERS {
                     let _ = image.tier(i);
                 }
+                let _ = image.statics().count();
                 let _ = (image.tier_of(7), image.tier_of(x), image.translate(5, 9), image.translate(x, x));
             }
         }

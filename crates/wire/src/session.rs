@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(Config::from_bytes(&bytes), Some(config));
         assert_eq!(Config::from_bytes(&bytes[..40]), None);
         let mut newer = bytes;
-        newer[8] = 2;
+        newer[8] += 1;
         assert_eq!(Config::from_bytes(&newer), None);
     }
 }

@@ -10,6 +10,7 @@ pub fn site(n: u64, peak: u64, load_misses: f64, store_misses: f64) -> SiteUse {
     let source = SourceLine { function: format!("f{n}"), file: "src/app.c".to_string(), line: n as u32 };
     SiteUse {
         site: Site {
+            kind: model::SiteKind::Allocation,
             id: SiteId(n),
             frames: vec![Frame { module: Some(module), offset: 0x1000 + n, source: vec![source] }],
         },
@@ -48,6 +49,7 @@ pub fn observed(sites: Vec<SiteUse>) -> Observed {
         platform: None,
         sites,
         unattributed: 0.0,
+        elsewhere: Vec::new(),
         timeline: vec![TimePoint { at: Nanos(0), live, misses: vec![] }],
         losses: vec![],
         touches: vec![],

@@ -150,6 +150,11 @@ impl Unwinder {
         self.modules.info(index)
     }
 
+    /// Key (`wire::identity::module_key`) and load bias of the module at an address.
+    pub fn module_at(&self, address: usize) -> Option<(u64, usize)> {
+        self.modules.at(address, || self.rules.forget()).map(|m| (m.key, m.image.bias))
+    }
+
     /// To be called after `dlclose`: forgets what was learned if a module is gone.
     pub fn invalidate(&self) {
         if self.modules.drop_unloaded() {

@@ -1,0 +1,272 @@
+//! Private anonymous mappings that the program makes itself are objects too: bundled allocators (DuckDB, polars), Java and
+//! many HPC codes take nearly all their memory so.
+//!
+//! The program's `mmap`, `munmap` and `mremap` are made as they are, by the same system calls; what comes of them is
+//! entered in a table beside. The memory stays the program's: a plan binds it to its tier's nodes and nothing else. The C
+//! library's own mappings (its heap, stacks of threads) do not pass here.
+
+use crate::{manage, sys};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+
+type Ptr = *mut c_void;
+
+/// Smallest mapping to manage; nothing is managed until the session says so.
+static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Most mappings of a process that are known at one moment. Further ones are told to the recorder all the same.
+const MOST: usize = 8192;
+static TABLE: AtomicPtr<Mapping> = AtomicPtr::new(core::ptr::null_mut());
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// Thread id of whoever changes the table.
+static LOCK: AtomicU32 = AtomicU32::new(0);
+/// Some mapping found no place in the table.
+static INCOMPLETE: AtomicBool = AtomicBool::new(false);
+
+/// A mapping, or what is left of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address; 0: no mapping.
+    pub start: usize,
+    /// Address after the last one.
+    pub end: usize,
+    /// Index of its site.
+    pub site: usize,
+    /// Tier that it counts in; none if it counts in no budget.
+    pub tier: Option<u8>,
+}
+
+/// Starts (or, with `usize::MAX`, stops) managing new mappings.
+pub fn manage_from(threshold: usize) {
+    THRESHOLD.store(threshold, Relaxed);
+}
+
+/// In a forked child: whoever changed the table does not exist here.
+pub fn forget_parent() {
+    LOCK.store(0, Release);
+}
+
+/// The table while it is nobody else's.
+struct Table(&'static mut [Mapping]);
+
+impl Table {
+    /// None if there is no memory for it, or if another thread does not come to its end.
+    fn lock() -> Option<Table> {
+        let mut table = TABLE.load(Acquire);
+        // SAFETY: no arguments.
+        let tid = unsafe { sys::call3(libc::SYS_gettid, 0, 0, 0) } as u32;
+        let taken = (0..1000).any(|_| {
+            let free = LOCK.compare_exchange(0, tid, AcqRel, Relaxed).is_ok();
+            if !free {
+                // SAFETY: no arguments.
+                unsafe { sys::call3(libc::SYS_sched_yield, 0, 0, 0) };
+            }
+            free
+        });
+        if !taken {
+            return None;
+        }
+        if table.is_null() {
+            table = sys::map_lazily(MOST * size_of::<Mapping>(), libc::PROT_READ | libc::PROT_WRITE) as *mut Mapping;
+            TABLE.store(table, Release);
+        }
+        if table.is_null() {
+            LOCK.store(0, Release);
+            return None;
+        }
+        // SAFETY: MOST zeroed entries, which are valid, never unmapped, and ours while LOCK is.
+        Some(Table(unsafe { core::slice::from_raw_parts_mut(table, MOST) }))
+    }
+
+    fn used(&mut self) -> &mut [Mapping] {
+        let used = USED.load(Relaxed).min(MOST);
+        self.0.get_mut(..used).unwrap_or_default()
+    }
+
+    fn add(&mut self, mapping: Mapping) {
+        if let Some(slot) = self.used().iter_mut().find(|m| m.start == 0) {
+            *slot = mapping;
+        } else if let Some(slot) = self.0.get_mut(USED.load(Relaxed)) {
+            *slot = mapping;
+            USED.fetch_add(1, Relaxed);
+        } else {
+            INCOMPLETE.store(true, Relaxed);
+        }
+    }
+
+    /// Takes a range out; `each` gets the mappings' parts in it. What is outside stays.
+    fn clear(&mut self, start: usize, end: usize, mut each: impl FnMut(Mapping)) {
+        let mut rests = [Mapping::default(); 2];
+        for m in self.used().iter_mut().filter(|m| m.start != 0 && m.start < end && start < m.end) {
+            let whole = core::mem::take(m);
+            each(Mapping { start: whole.start.max(start), end: whole.end.min(end), ..whole });
+            // At most one mapping reaches beyond the range at each end.
+            if whole.start < start {
+                rests[0] = Mapping { end: start, ..whole };
+            }
+            if whole.end > end {
+                rests[1] = Mapping { start: end, ..whole };
+            }
+        }
+        for rest in rests.into_iter().filter(|r| r.start != 0) {
+            self.add(rest);
+        }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        LOCK.store(0, Release);
+    }
+}
+
+/// Enters a mapping.
+pub fn enter(mapping: Mapping) {
+    match Table::lock() {
+        Some(mut table) => table.add(mapping),
+        None => INCOMPLETE.store(true, Relaxed),
+    }
+}
+
+/// Takes a range out of the books; `each` gets what was in it. Returns whether the recorder is to hear of it.
+fn clear(start: usize, len: usize, each: impl FnMut(Mapping)) -> bool {
+    if USED.load(Relaxed) == 0 {
+        return INCOMPLETE.load(Relaxed);
+    }
+    let mut any = INCOMPLETE.load(Relaxed);
+    let mut each = each;
+    if let Some(mut table) = Table::lock() {
+        table.clear(start, start.saturating_add(len), |m| {
+            any = true;
+            each(m);
+        });
+    }
+    any
+}
+
+fn failed(result: isize) -> bool {
+    (-4095..0).contains(&result)
+}
+
+/// The C library's way to answer.
+fn answer(result: isize) -> isize {
+    if failed(result) {
+        // SAFETY: the thread's own errno.
+        unsafe { *libc::__errno_location() = -result as c_int };
+        return -1;
+    }
+    result
+}
+
+/// What a call takes out of the address space is taken out of the books first: its addresses may be another thread's as
+/// soon as the call is done.
+fn forget(start: usize, len: usize) {
+    if THRESHOLD.load(Relaxed) != usize::MAX && clear(start, len, manage::mapping_gone) {
+        manage::unmapped(start, len);
+    }
+}
+
+fn is_object(len: usize, flags: c_int, fd: c_int) -> bool {
+    const WANTED: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    const STACKS: c_int = libc::MAP_GROWSDOWN | libc::MAP_STACK;
+    // A file descriptor is ignored with MAP_ANONYMOUS.
+    let _ = fd;
+    len >= THRESHOLD.load(Relaxed) && flags & WANTED == WANTED && flags & STACKS == 0
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As for `mmap`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(at: Ptr, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: libc::off_t) -> Ptr {
+    if flags & libc::MAP_FIXED != 0 && flags & libc::MAP_FIXED_NOREPLACE != libc::MAP_FIXED_NOREPLACE {
+        forget(at as usize, len);
+    }
+    // SAFETY: the caller's.
+    let result = unsafe {
+        sys::call(libc::SYS_mmap, [at as usize, len, prot as usize, flags as usize, fd as usize, offset as usize])
+    };
+    if !failed(result) && is_object(len, flags, fd) {
+        manage::mapped(result as usize, pages(len), prot & libc::PROT_WRITE != 0);
+    }
+    answer(result) as Ptr
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As for `mmap`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(at: Ptr, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: libc::off_t) -> Ptr {
+    // SAFETY: the caller's.
+    unsafe { mmap(at, len, prot, flags, fd, offset) }
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As for `munmap`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(at: Ptr, len: usize) -> c_int {
+    forget(at as usize, pages(len));
+    // SAFETY: the caller's.
+    answer(unsafe { sys::call3(libc::SYS_munmap, at as usize, len, 0) }) as c_int
+}
+
+/// As the C library's; the last argument is there only with flags that ask for it.
+///
+/// # Safety
+/// As for `mremap`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(at: Ptr, old: usize, new: usize, flags: c_int, to: Ptr) -> Ptr {
+    let (start, old, new_len) = (at as usize, pages(old), pages(new));
+    if flags & libc::MREMAP_FIXED != 0 {
+        forget(to as usize, new_len);
+    }
+    let time = crate::process::time();
+    // SAFETY: the caller's.
+    let result = unsafe { sys::call(libc::SYS_mremap, [start, old, new_len, flags as usize, to as usize, 0]) };
+    if !failed(result) && THRESHOLD.load(Relaxed) != usize::MAX {
+        let mut was = None;
+        let told = clear(start, old, |m| {
+            manage::mapping_gone(m);
+            was.get_or_insert(m);
+        });
+        if told {
+            manage::unmapped_at(time, start, old);
+        }
+        if let Some(was) = was {
+            manage::moved(result as usize, new_len, was);
+        }
+    }
+    answer(result) as Ptr
+}
+
+fn pages(len: usize) -> usize {
+    len.checked_next_multiple_of(4096).unwrap_or(len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_that_is_taken_out_leaves_what_lies_outside() {
+        let whole = Mapping { start: 0x10_0000, end: 0x20_0000, site: 3, tier: Some(1) };
+        enter(whole);
+        enter(Mapping { start: 0x30_0000, end: 0x31_0000, ..whole });
+        let mut seen = Vec::new();
+        assert!(clear(0x14_0000, 0x4_0000, |m| seen.push((m.start, m.end))));
+        assert_eq!(seen, [(0x14_0000, 0x18_0000)]);
+        let mut left: Vec<(usize, usize)> = Table::lock()
+            .map(|mut t| t.used().iter().filter(|m| m.start != 0).map(|m| (m.start, m.end)).collect())
+            .unwrap_or_default();
+        left.sort_unstable();
+        assert_eq!(left, [(0x10_0000, 0x14_0000), (0x18_0000, 0x20_0000), (0x30_0000, 0x31_0000)]);
+        seen.clear();
+        assert!(clear(0, 0x40_0000, |m| seen.push((m.start, m.end))));
+        seen.sort_unstable();
+        assert_eq!(seen, left);
+        assert!(!clear(0, 0x40_0000, |_| ()));
+    }
+}

@@ -1,0 +1,84 @@
+//! Objects that no malloc made: static variables, and anonymous mappings of the program's own with all that may happen to
+//! them.
+
+use hearth_tests::{Room, program};
+use model::{Bytes, Observed, SiteKind, SiteUse};
+
+fn labelled<'a>(observed: &'a Observed, start: &str) -> Vec<&'a SiteUse> {
+    observed.sites.iter().filter(|s| s.site.label().starts_with(start)).collect()
+}
+
+#[test]
+fn static_variables_are_objects_with_their_size_and_residency() {
+    let room = Room::new();
+    room.record(&["--sampler", "none"], "k.hearth", &[&program("kinds"), "2"]).expect(0);
+    let observed = room.observed("k.hearth");
+    for (name, mib) in [("hot_table", 12), ("cold_table", 24), ("begun_table", 1)] {
+        let found = labelled(&observed, &format!("static {name} [kinds]"));
+        let [site] = found[..] else { panic!("{name}: {found:?}") };
+        assert_eq!((site.site.kind, site.peak, site.objects), (SiteKind::Static, Bytes::mib(mib), 1));
+        // All of it was written; what was written last may not have been read any more.
+        if name == "cold_table" {
+            let resident = site.resident.expect("read back").0;
+            assert!(resident >= Bytes::mib(mib).0 * 9 / 10, "{name}: {resident}");
+        }
+    }
+    // Nothing of the runtime itself, and no small things.
+    let own = |s: &SiteUse| s.site.frames.iter().flat_map(|f| &f.module).any(|m| m.name() == "libhearth.so");
+    assert!(!observed.sites.iter().any(own));
+    assert!(labelled(&observed, "static other data").is_empty());
+}
+
+#[test]
+fn a_stripped_program_has_its_data_without_names_and_a_rebuilt_one_the_same_sites() {
+    let room = Room::new();
+    let stripped = room.path("kinds");
+    std::fs::copy(program("kinds"), &stripped).expect("copying a program");
+    let path = stripped.to_str().expect("readable path").to_string();
+    room.record(&["--sampler", "none"], "copy.hearth", &[&path, "0"]).expect(0);
+    room.plain(&["strip", "--strip-all", &path]).expect(0);
+    room.record(&["--sampler", "none"], "stripped.hearth", &[&path, "0"]).expect(0);
+    room.record(&["--sampler", "none"], "k.hearth", &[&program("kinds"), "0"]).expect(0);
+    let (named, copy, bare) =
+        (room.observed("k.hearth"), room.observed("copy.hearth"), room.observed("stripped.hearth"));
+    let id = |o: &Observed| labelled(o, "static hot_table").first().map(|s| s.site.id);
+    assert!(id(&named).is_some() && id(&named) == id(&copy));
+    assert_eq!(id(&bare), None);
+    let rest = labelled(&bare, "static other data [kinds]");
+    assert!(rest[0].peak >= Bytes::mib(37), "{:?}", rest[0].peak);
+}
+
+#[test]
+fn a_mapping_is_an_object_through_mremap_munmap_and_map_fixed() {
+    let room = Room::new();
+    room.record(&["--sampler", "none"], "k.hearth", &[&program("kinds"), "4"]).expect(0);
+    let observed = room.observed("k.hearth");
+    let grid = labelled(&observed, "map_grid (kinds.c");
+    let [grid] = grid[..] else { panic!("{grid:?}") };
+    assert_eq!((grid.site.kind, grid.peak), (SiteKind::Mapping, Bytes::mib(12)));
+    let again = labelled(&observed, "map_again (kinds.c");
+    let [again] = again[..] else { panic!("{again:?}") };
+    assert_eq!((again.site.kind, again.peak, again.objects), (SiteKind::Mapping, Bytes::mib(1), 1));
+    // 12 MiB less the middle 4 and the first 1, which is another's now.
+    let last = observed.timeline.iter().rfind(|p| !p.live.is_empty()).expect("a timeline");
+    let live = |site: &SiteUse| last.live.iter().find(|(id, _)| *id == site.site.id).map(|(_, bytes)| *bytes);
+    assert_eq!((live(grid), live(again)), (Some(Bytes::mib(7)), Some(Bytes::mib(1))), "{last:?}");
+}
+
+#[test]
+fn the_program_does_the_same_under_a_plan() {
+    let room = Room::new();
+    let plain = room.plain(&[&program("kinds"), "1"]).expect(0);
+    room.record(&["--sampler", "none"], "k.hearth", &[&program("kinds"), "1"]).expect(0);
+    room.hearth(&["plan", "k.hearth", "--platform", "cxl-expander", "--fast", "20MiB", "-o", "plan.toml"]).expect(0);
+    let text = std::fs::read_to_string(room.path("plan.toml")).expect("the plan");
+    assert!(text.contains("kind = \"static\"") && text.contains("kind = \"mapping\""), "{text}");
+    let guided = room.hearth(&["run", "--plan", "plan.toml", "--json", "landing.json", "--", &program("kinds"), "1"]);
+    assert_eq!(guided.expect(0).stdout, plain.stdout);
+    let text = std::fs::read_to_string(room.path("landing.json")).expect("the landing");
+    let landing: model::Landing = serde_json::from_str(&text).expect("JSON");
+    for start in ["static hot_table", "static cold_table", "map_grid"] {
+        assert!(landing.sites.iter().any(|s| s.label.starts_with(start)), "{start}: {landing:?}");
+    }
+    assert!(landing.unmatched.is_empty(), "{:?}", landing.unmatched);
+}
