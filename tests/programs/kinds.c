@@ -20,7 +20,7 @@ enum { LINE = 64, PAGE = 4096, TURN = 1000000, STEP = 7919, MIB = 1 << 20 };
 
 char cold_table[24 * MIB];
 static char hot_table[12 * MIB];
-static char begun_table[MIB] = {1};
+static volatile char begun_table[MIB] = {1};
 
 static char *checked(void *p) {
   if (p == MAP_FAILED) {
