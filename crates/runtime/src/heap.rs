@@ -5,7 +5,7 @@
 //! slow tier. jemalloc never gives address space back (`dalloc` refuses): it keeps and reuses what it was given.
 
 use crate::{plan, range, sys};
-use core::ffi::{c_char, c_uint, c_void};
+use core::ffi::{CStr, c_uint, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use tikv_jemalloc_sys as je;
 use wire::process::MAX_TIERS;
@@ -16,6 +16,10 @@ pub const PAGE: usize = 4096;
 const ARENAS: usize = 32;
 /// Largest step by which an arena grows at once: bounds what a tier holds without using it.
 const GROW_LIMIT: usize = 64 << 20;
+/// A freed object of this size goes back to the kernel at once; smaller ones wait for the next, up to a second. As in glibc's
+/// heap (M_MMAP_THRESHOLD grows to 32 MiB, M_TRIM_THRESHOLD to twice that); jemalloc's own 8 MiB make programs that work with
+/// large temporaries fault in the same pages over and over.
+const RETURNED_AT_ONCE: usize = 64 << 20;
 const HUGE: usize = 2 << 20;
 
 #[repr(C)]
@@ -180,7 +184,8 @@ fn create(tier: usize, slot: &AtomicU32) -> Option<u32> {
         )
     };
     if failed == 0 {
-        set_grow_limit(index);
+        set(c"arena.0.retain_grow_limit", index, GROW_LIMIT);
+        set(c"arena.0.oversize_threshold", index, RETURNED_AT_ONCE);
         slot.store(index + 1, Release);
     }
     CREATING.store(false, Release);
@@ -192,14 +197,13 @@ pub fn forget_parent() {
     CREATING.store(false, Release);
 }
 
-fn set_grow_limit(index: u32) {
+/// Sets a limit of an arena, by its name for arena 0.
+fn set(name: &CStr, index: u32, mut limit: usize) {
     let mut mib = [0usize; 3];
     let mut len = mib.len();
-    let mut limit = GROW_LIMIT;
     // SAFETY: a documented name, its three-part index, and a size_t.
     unsafe {
-        let name = c"arena.0.retain_grow_limit".as_ptr() as *const c_char;
-        if je::mallctlnametomib(name, mib.as_mut_ptr(), &mut len) == 0 {
+        if je::mallctlnametomib(name.as_ptr(), mib.as_mut_ptr(), &mut len) == 0 {
             mib[1] = index as usize;
             je::mallctlbymib(
                 mib.as_ptr(),
