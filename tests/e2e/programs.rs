@@ -29,6 +29,24 @@ fn system_calls_into_managed_memory() {
     Room::new().same(&[&program("syscalls"), "--seconds", "8"]);
 }
 
+/// The program's own handlers for the signals that the sampler lives on.
+#[test]
+fn handlers_of_the_program() {
+    Room::new().same(&[&program("handlers"), "--seconds", "6"]);
+}
+
+/// A garbage collector that finds out by faults what was written (libgc's incremental mode).
+#[test]
+fn a_garbage_collector_with_write_barriers() {
+    let room = Room::new();
+    let source = workspace().join("tests/programs/collected.c");
+    let out = room.path("collected");
+    let (source, out) = (source.to_str().expect("readable path"), out.to_str().expect("readable path"));
+    let built = room.plain(&["gcc", "-O2", "-g", "-o", out, source, "-lgc"]);
+    assert_eq!(built.status, 0, "apt-get install libgc-dev: {}", built.stderr);
+    room.same(&[out]);
+}
+
 #[test]
 fn objects_that_come_and_go() {
     let observed = Room::new().same(&[&program("phases"), "--work", "300"]);

@@ -39,6 +39,9 @@ pub struct Args {
     /// Most page faults a second the page-fault sampler may cause in a process
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     faults_per_second: u64,
+    /// Most of a process's processor time, in percent, that the page-fault sampler may cost; it pauses to keep to it
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    overhead: f64,
     /// The lab's sampler: every so many cache misses one is sampled; 1 counts them all [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     period: Option<u64>,
@@ -68,6 +71,13 @@ enum Sampler {
 /// Period of the lab's sampler: a program that misses 10 million times a second is sampled 10,000 times.
 const PERIOD: u64 = 1000;
 
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse() {
+        Ok(share) if (0.01..=100.0).contains(&share) => Ok(share),
+        _ => Err("give a percentage from 0.01 to 100, for example 1".into()),
+    }
+}
+
 /// Runs the verb. The exit code is the program's.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.threshold < Bytes::kib(4) {
@@ -84,7 +94,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         (_, Some(_)) => bail!("--period is for the lab's sampler: give --sampler lab with it"),
         (Sampler::None, None) => record::Sampler::None,
         (Sampler::Auto | Sampler::PageFault, None) => {
-            record::Sampler::PageFault { faults_per_second: args.faults_per_second }
+            let most_ppm = (args.overhead * 10_000.0) as u64;
+            record::Sampler::PageFault { faults_per_second: args.faults_per_second, most_ppm }
         }
     };
     let plan = args.plan.as_deref().map(plan_file::read).transpose()?;

@@ -59,6 +59,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         threshold: plan.threshold.0,
         faults_per_second: 1,
         steps_per_second: 1,
+        most_ppm: 1,
         epoch_ns: now_ns(),
         plan: Some(guide.image.clone()),
     };

@@ -73,6 +73,8 @@ pub struct Launch {
     pub faults_per_second: u64,
     /// Most accesses followed step by step, a second and process.
     pub steps_per_second: u64,
+    /// Page-fault sampler: most of a process's processor time that it may cost, in millionths.
+    pub most_ppm: u64,
     /// CLOCK_MONOTONIC at time 0 of the run: [`now_ns`] at about the time of the start.
     pub epoch_ns: u64,
     /// Image of the plan to follow.
@@ -258,8 +260,9 @@ impl Launch {
             threshold: self.threshold,
             faults_per_second: self.faults_per_second,
             steps_per_second: self.steps_per_second,
+            most_ppm: self.most_ppm,
             epoch_ns: self.epoch_ns,
-            reserved: [0; 9],
+            reserved: [0; 8],
         };
         let session = Session::create(&config, self.plan.as_deref())?;
         let mut watch = Watch {
@@ -699,7 +702,13 @@ impl Watch<'_> {
             self.set_loss(Some(i), kind, count(name), note);
         }
         let life = end_ns.saturating_sub(self.processes[i].file.header().start_ns.load(Relaxed)).max(1);
-        let watched = (count("guarded_ns").min(life) * 100).div_ceil(life);
+        let percent = |name: &str| (count(name).min(life) * 100).div_ceil(life);
+        let (watched, paused) = (percent("guarded_ns"), percent("paused_ns"));
+        if sampling && paused > 0 && life > SHORT_LIFE_NS {
+            let note = "percent of the time the sampler paused, so as not to cost more than --overhead allows";
+            self.set_loss(Some(i), "sampler-paused", paused, note);
+        }
+        let watched = watched + paused;
         if sampling && watched < WATCHED_ENOUGH && life > SHORT_LIFE_NS {
             let note =
                 "percent of the time the sampler had to stand back, because of system calls it cannot see through";
@@ -795,6 +804,8 @@ fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
         ("guarded_ns", &c.guarded_ns),
         ("stood_back", &c.stood_back),
         ("syscalls", &c.syscalls),
+        ("spent_ns", &c.spent_ns),
+        ("paused_ns", &c.paused_ns),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_string(), value.load(Relaxed)))

@@ -53,6 +53,8 @@ pub enum Sampler {
     PageFault {
         /// Most page visits a second and process.
         faults_per_second: u64,
+        /// Most of a process's processor time that it may cost, in millionths.
+        most_ppm: u64,
     },
     /// The virtual PEBS of the lab.
     Lab {
@@ -103,10 +105,10 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
             name.into()
         }
     };
-    let (flags, faults_per_second, mut lab) = match options.sampler {
-        Sampler::None => (0, 0, None),
-        Sampler::PageFault { faults_per_second } => (flags::SAMPLER, faults_per_second, None),
-        Sampler::Lab { period } => (flags::LAB, 0, Some(Lab::find(period)?)),
+    let (flags, faults_per_second, most_ppm, mut lab) = match options.sampler {
+        Sampler::None => (0, 0, 0, None),
+        Sampler::PageFault { faults_per_second, most_ppm } => (flags::SAMPLER, faults_per_second, most_ppm, None),
+        Sampler::Lab { period } => (flags::LAB, 0, 0, Some(Lab::find(period)?)),
     };
     let guide = options.plan.as_ref().map(|plan| guide::prepare(plan, &program)).transpose()?;
     let guided = if guide.is_some() { flags::PLAN } else { 0 };
@@ -150,6 +152,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         faults_per_second,
         // A step costs two signals, a visit one: twice as many steps as visits keep both at a few percent of a processor.
         steps_per_second: 2 * faults_per_second,
+        most_ppm,
         epoch_ns,
         plan: guide.as_ref().map(|g| g.image.clone()),
     };

@@ -145,8 +145,9 @@ mod tests {
             threshold: 4096,
             faults_per_second: 1,
             steps_per_second: 1,
+            most_ppm: 1,
             epoch_ns: 1,
-            reserved: [0; 9],
+            reserved: [0; 8],
         }
     }
 

@@ -180,7 +180,7 @@ fn run_here(folder: &Path) -> Result<Recorded, record::Error> {
         args: ["--exact", "a_role_of_another_test", "--nocapture", "-q"].map(Into::into).to_vec(),
         output: Some(folder.join("p.hearth")),
         threshold: Bytes(4096),
-        sampler: Sampler::PageFault { faults_per_second: 500 },
+        sampler: Sampler::PageFault { faults_per_second: 500, most_ppm: 100_000 },
         llc: Some(Bytes(1 << 20)),
         plan: None,
         platform: Err("not asked".into()),

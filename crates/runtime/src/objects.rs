@@ -56,8 +56,17 @@ pub fn get(addr: usize) -> Option<Object> {
 /// Objects larger than any sensible stack are not looked for.
 pub fn hands_off(addr: usize) {
     const LARGEST: usize = 64 << 20;
+    mark(addr, LARGEST);
+}
+
+/// The same for an object of any size, which the program protects itself.
+pub fn protected(addr: usize) {
+    mark(addr, usize::MAX);
+}
+
+fn mark(addr: usize, farthest: usize) {
     let page = addr & !(PAGE - 1);
-    for start in (0..LARGEST / PAGE).map_while(|i| page.checked_sub(i * PAGE)) {
+    for start in (0..=farthest / PAGE).map_while(|i| page.checked_sub(i * PAGE)) {
         let Some(word) = word(start) else { return };
         let found = word.load(Acquire);
         if found != 0 {
@@ -67,6 +76,17 @@ pub fn hands_off(addr: usize) {
             return;
         }
     }
+}
+
+/// Whether the program protects the object that holds an address itself. Looks no farther than a page fault may cost.
+pub fn is_protected(addr: usize) -> bool {
+    const FARTHEST: usize = 64 << 20;
+    let page = addr & !(PAGE - 1);
+    let found = (0..FARTHEST / PAGE)
+        .map_while(|i| word(page.checked_sub(i * PAGE)?))
+        .map(|w| w.load(Acquire))
+        .find(|&found| found != 0);
+    found.is_some_and(|found| found & HANDS_OFF != 0)
 }
 
 /// Whether the object that starts at this address may be armed.

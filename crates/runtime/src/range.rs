@@ -66,6 +66,12 @@ pub fn in_pool(addr: usize) -> bool {
     addr.wrapping_sub(POOL.load(Relaxed)) < POOL_BYTES
 }
 
+/// Bytes of the range.
+#[inline(always)]
+pub fn len() -> usize {
+    LEN.load(Relaxed)
+}
+
 /// Start of the range.
 pub fn base() -> usize {
     BASE.load(Relaxed)

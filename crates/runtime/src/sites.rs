@@ -20,6 +20,10 @@ pub struct Site {
     pub tier: AtomicU8,
     /// When a page of it was last armed for a burst, in ms of CLOCK_MONOTONIC (wrapping).
     pub burst_at: AtomicU32,
+    /// What the sampler saw of it lately, in points that are halved now and then, and when they were (ms, wrapping).
+    pub points: AtomicU32,
+    /// See `points`.
+    pub points_at: AtomicU32,
     /// Generation of the process in which its stack was published.
     pub published: AtomicU32,
     /// Bytes alive.

@@ -66,6 +66,10 @@ pub struct Counters {
     pub stood_back: AtomicU64,
     /// Sampler: system calls that were looked at while pages were armed.
     pub syscalls: AtomicU64,
+    /// Sampler: ns that it cost the program's threads, and its own.
+    pub spent_ns: AtomicU64,
+    /// Sampler: ns that it paused for, since it had cost too much.
+    pub paused_ns: AtomicU64,
     /// Allocations, by the tier they were planned for, that went to another because the budget was used up.
     pub fell_back: [AtomicU64; MAX_TIERS],
     /// The same in bytes.

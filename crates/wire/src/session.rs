@@ -54,10 +54,12 @@ pub struct Config {
     pub faults_per_second: u64,
     /// Page-fault sampler: most accesses followed step by step, a second and process.
     pub steps_per_second: u64,
+    /// Page-fault sampler: most of the process's processor time that it may cost, in millionths.
+    pub most_ppm: u64,
     /// CLOCK_MONOTONIC at the start of the session, in ns: time 0 of all events.
     pub epoch_ns: u64,
     /// Reserved, 0.
-    pub reserved: [u64; 9],
+    pub reserved: [u64; 8],
 }
 
 impl Config {
@@ -71,6 +73,7 @@ impl Config {
             self.threshold,
             self.faults_per_second,
             self.steps_per_second,
+            self.most_ppm,
             self.epoch_ns,
         ];
         for (chunk, word) in out.chunks_exact_mut(8).zip(words) {
@@ -89,8 +92,9 @@ impl Config {
             threshold: word(3)?,
             faults_per_second: word(4)?,
             steps_per_second: word(5)?,
-            epoch_ns: word(6)?,
-            reserved: [0; 9],
+            most_ppm: word(6)?,
+            epoch_ns: word(7)?,
+            reserved: [0; 8],
         };
         (config.magic == CONFIG_MAGIC
             && config.version == u64::from(crate::WIRE_VERSION)
@@ -112,8 +116,9 @@ mod tests {
             threshold: 4096,
             faults_per_second: 1000,
             steps_per_second: 4,
+            most_ppm: 10_000,
             epoch_ns: 7,
-            reserved: [0; 9],
+            reserved: [0; 8],
         };
         let bytes = config.to_bytes();
         assert_eq!(Config::from_bytes(&bytes), Some(config));

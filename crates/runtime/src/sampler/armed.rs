@@ -318,7 +318,14 @@ pub fn stepped(page: usize, tid: u32) {
     });
 }
 
-/// Whether an address can be armed at all.
+/// Whether an address is of memory that can be armed at all.
+#[inline]
 pub fn can_arm(addr: usize) -> bool {
     range::contains(addr) && !range::in_pool(addr)
+}
+
+/// Whether some of this memory can be armed.
+#[inline]
+pub fn can_arm_in(start: usize, len: usize) -> bool {
+    start < range::base() + range::len() && start.saturating_add(len) > range::base()
 }

@@ -4,37 +4,47 @@
 //! pages are armed only while every system call of every thread passes through us (Syscall User Dispatch, Linux 5.11;
 //! no privileges needed): a byte of each thread says whether its calls are trapped.
 //!
-//! A trapped call is made from the handler. If its arguments tell that it cannot touch managed memory, that is all; if
-//! it names a buffer in managed memory, the buffer's pages are opened first; of any other, nobody knows what it touches:
-//! then the guard *ends* (all pages are opened, and none is armed before the call is over). Only what must happen on the
-//! program's own stack (a clone) is made natively: the thread switches its own trap off and makes the call again.
+//! A trapped call is made from the handler. The pages of the memory that it names ([`super::calls`]) are opened first, and
+//! none of them is armed before it is over. Of some calls nobody knows what they touch: then the guard *ends* (all pages are
+//! opened, and none is armed before the call is over). Only what must happen on the program's own stack (a clone) is made
+//! natively: the thread switches its own trap off and makes the call again.
 //!
 //! A thread switches its trap on and off itself, never another: at its start, and when it comes through the runtime. So a
 //! thread whose trap is on is either in user code or in a call that we know of. And as SIGSYS must never be blocked
 //! while the trap is on (the kernel would end the program), masks that pass through here lose that signal.
+//!
+//! A trapped call costs a signal. A thread that makes more of them than the budget allows goes without for a while, and
+//! without the kernel's attention to each of its calls.
 
-use super::{armed, enabled, signals, started, step::Step};
-use crate::{objects, range, sys};
+use super::{armed, budget, calls, enabled, protect, signals, started, step::Step};
+use crate::{objects, sys};
 use core::ffi::{CStr, c_int, c_long};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+const PR_SYS_DISPATCH_OFF: usize = 0;
+const PR_SYS_DISPATCH_ON: usize = 1;
 const ALLOW: u8 = 0;
 const BLOCK: u8 = 1;
 
+/// The sampler costs too much for now.
+static PAUSED: AtomicBool = AtomicBool::new(false);
 /// Pages may be armed.
 static ON: AtomicBool = AtomicBool::new(false);
 /// The program has told the kernel to use memory whenever it pleases (io_uring, AIO): no page is armed any more.
 static KERNEL_USES_MEMORY: AtomicBool = AtomicBool::new(false);
 
 const THREADS: usize = 1024;
-/// The alternate stack of a thread that has none: the frame of a signal must not land on an armed page.
-const SIGNAL_STACK: usize = 64 << 10;
-/// A thread that makes so many calls ...
-const NOISE_CALLS: u32 = 1024;
-/// ... in so short a time (ns) would pay too much for the trap: it goes without for a while.
-const NOISE_NS: u64 = 100_000_000;
-const QUIET_NS: u64 = 1_000_000_000;
+/// The alternate stack of a thread that has none: the frame of a signal must not land on an armed page. The program's own
+/// handlers run there too if they interrupt a call that is made for it.
+const SIGNAL_STACK: usize = 256 << 10;
+/// After so many calls, or while the sampler pauses so few, a thread's calls are weighed against the budget.
+const WEIGHED: u32 = 1024;
+const WEIGHED_PAUSING: u32 = 32;
+/// Stretches of memory that calls in progress of one thread may name apart; what is more is joined to the last.
+const NAMED: usize = 8;
+/// A stack pointer so little above that of a call in progress: the call was left by longjmp.
+const LEFT: usize = 1 << 20;
 
 /// A thread whose system calls can be trapped.
 struct Slot {
@@ -42,11 +52,15 @@ struct Slot {
     tid: AtomicU32,
     /// Read by the kernel at every system call of the thread: [`BLOCK`] is the trap.
     trap: AtomicU8,
+    /// The kernel looks at `trap` at all.
+    dispatched: AtomicBool,
     /// A call is in progress that may touch any memory.
     unknown: AtomicBool,
-    /// Managed memory that a call in progress was given.
-    buffer: AtomicUsize,
-    buffer_len: AtomicUsize,
+    /// Memory that calls in progress were given (a handler may make calls while another is in progress): start, length.
+    named: [(AtomicUsize, AtomicUsize); NAMED],
+    named_count: AtomicUsize,
+    /// The program's stack pointer at the first of the calls in progress; 0: there is none.
+    outermost: AtomicUsize,
     stack: AtomicUsize,
     calls: AtomicU32,
     counted_from: AtomicU64,
@@ -57,9 +71,11 @@ static SLOTS: [Slot; THREADS] = [const {
     Slot {
         tid: AtomicU32::new(0),
         trap: AtomicU8::new(ALLOW),
+        dispatched: AtomicBool::new(false),
         unknown: AtomicBool::new(false),
-        buffer: AtomicUsize::new(0),
-        buffer_len: AtomicUsize::new(0),
+        named: [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; NAMED],
+        named_count: AtomicUsize::new(0),
+        outermost: AtomicUsize::new(0),
         stack: AtomicUsize::new(0),
         calls: AtomicU32::new(0),
         counted_from: AtomicU64::new(0),
@@ -71,42 +87,101 @@ fn slot_of(step: &Step) -> Option<&'static Slot> {
     SLOTS.get((step.slot.get() as usize).checked_sub(1)?)
 }
 
-/// Makes the calling thread one whose system calls can be trapped. `false` if the kernel cannot, or there are too many.
+/// Whether a thread has ended.
+fn gone(pid: usize, tid: u32) -> bool {
+    // SAFETY: signal 0 only asks whether the thread exists.
+    unsafe { sys::call3(libc::SYS_tgkill, pid, tid as usize, 0) == -(libc::ESRCH as isize) }
+}
+
+/// Makes the calling thread one whose system calls can be trapped. `false` if there are too many.
 fn register(tid: u32, step: &Step) -> bool {
     // SAFETY: no arguments.
     let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
     let take = |slot: &Slot, from: u32| slot.tid.compare_exchange(from, tid, AcqRel, Relaxed).is_ok();
-    // SAFETY: signal 0 only asks whether the thread exists.
-    let gone = |t: u32| unsafe { sys::call3(libc::SYS_tgkill, pid, t as usize, 0) } == -(libc::ESRCH as isize);
     let slots = || (0..THREADS).map(|i| (tid as usize + i) % THREADS).filter_map(|i| Some((i, SLOTS.get(i)?)));
     let found = slots().find(|(_, s)| s.tid.load(Relaxed) == 0 && take(s, 0)).or_else(|| {
         slots().find(|(_, s)| {
             let t = s.tid.load(Relaxed);
-            gone(t) && take(s, t)
+            gone(pid, t) && take(s, t)
         })
     });
     let Some((index, slot)) = found else { return false };
-    slot.trap.store(ALLOW, SeqCst);
-    slot.unknown.store(false, Relaxed);
-    slot.buffer_len.store(0, Relaxed);
+    slot.clear();
     slot.noisy_until.store(0, Relaxed);
     step.slot.set(index as u32 + 1);
     // A thread may have been given a stack in managed memory.
     objects::hands_off(&raw const index as usize);
-    give_signal_stack(slot);
-    let (start, len) = sys::text();
-    let trap = &raw const slot.trap as usize;
-    // SAFETY: the byte lives for ever.
-    let done = unsafe { sys::call(libc::SYS_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 1, start, len, trap, 0]) == 0 };
-    if !done {
-        slot.tid.store(0, Release);
-        step.slot.set(0);
-    }
-    done
+    give_signal_stack(slot, step);
+    true
 }
 
-fn give_signal_stack(slot: &Slot) {
-    // SAFETY: asks for, and sets, the thread's alternate stack; the mapping is kept for the slot's next thread.
+impl Slot {
+    /// No trap, no call in progress.
+    fn clear(&self) {
+        self.trap.store(ALLOW, SeqCst);
+        self.dispatched.store(false, Relaxed);
+        self.begin_anew();
+    }
+
+    fn begin_anew(&self) {
+        self.unknown.store(false, Relaxed);
+        self.named_count.store(0, Relaxed);
+        self.outermost.store(0, Relaxed);
+    }
+
+    /// A signal stack of the sampler's own; `None` if there is no memory for it.
+    fn signal_stack(&self) -> Option<libc::stack_t> {
+        if self.stack.load(Relaxed) == 0 {
+            self.stack.store(sys::map_lazily(SIGNAL_STACK, libc::PROT_READ | libc::PROT_WRITE), Relaxed);
+        }
+        let at = self.stack.load(Relaxed);
+        (at != 0).then_some(libc::stack_t { ss_sp: at as *mut _, ss_flags: 0, ss_size: SIGNAL_STACK })
+    }
+
+    /// Has the kernel look at the trap, or not. `false` if it cannot.
+    fn dispatch(&self, on: bool) -> bool {
+        if self.dispatched.load(Relaxed) == on {
+            return true;
+        }
+        let (start, len) = sys::text();
+        let trap = &raw const self.trap as usize;
+        let args = match on {
+            true => [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, len, trap, 0],
+            false => [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0, 0],
+        };
+        // SAFETY: the byte lives for ever.
+        let done = unsafe { sys::call(libc::SYS_prctl, args) } == 0;
+        if done {
+            self.dispatched.store(on, Relaxed);
+        }
+        done
+    }
+
+    /// Notes memory that a call in progress touches, and opens its pages.
+    fn name(&self, start: usize, len: usize) {
+        if len == 0 || !armed::can_arm_in(start, len) {
+            return;
+        }
+        let count = self.named_count.load(Relaxed);
+        if let Some((at, bytes)) = self.named.get(count) {
+            at.store(start, SeqCst);
+            bytes.store(len, SeqCst);
+            self.named_count.store(count + 1, SeqCst);
+        } else if let Some((at, bytes)) = self.named.last() {
+            let (first, end) = (at.load(Relaxed), at.load(Relaxed).saturating_add(bytes.load(Relaxed)));
+            // Longer first: it never names less than it did.
+            bytes.store(end.max(start.saturating_add(len)) - first.min(start), SeqCst);
+            at.store(first.min(start), SeqCst);
+            bytes.store(end.max(start.saturating_add(len)) - first.min(start), SeqCst);
+        }
+        if armed::any() {
+            budget::charged(|| armed::open_range(start, len));
+        }
+    }
+}
+
+fn give_signal_stack(slot: &Slot, step: &Step) {
+    // SAFETY: asks for, and sets, the thread's alternate stack, whose mapping is kept for the slot's next thread.
     unsafe {
         let mut now: libc::stack_t = core::mem::zeroed();
         let asked = sys::call3(libc::SYS_sigaltstack, 0, &raw mut now as usize, 0);
@@ -116,23 +191,34 @@ fn give_signal_stack(slot: &Slot) {
         if asked != 0 || now.ss_flags & libc::SS_DISABLE == 0 {
             return;
         }
-        if slot.stack.load(Relaxed) == 0 {
-            let at = sys::map_lazily(SIGNAL_STACK, libc::PROT_READ | libc::PROT_WRITE);
-            slot.stack.store(at, Relaxed);
-        }
-        let ours = libc::stack_t { ss_sp: slot.stack.load(Relaxed) as *mut _, ss_flags: 0, ss_size: SIGNAL_STACK };
-        if !ours.ss_sp.is_null() {
-            sys::call3(libc::SYS_sigaltstack, &raw const ours as usize, 0, 0);
+        if let Some(ours) = slot.signal_stack() {
+            if sys::call3(libc::SYS_sigaltstack, &raw const ours as usize, 0, 0) == 0 {
+                step.kept_stack.set(true);
+                step.signal_stack.set([0, 0, libc::SS_DISABLE as usize]);
+            }
         }
     }
+}
+
+/// The signal stack that the sampler has for the calling thread.
+pub fn signal_stack(step: &Step) -> Option<libc::stack_t> {
+    slot_of(step)?.signal_stack()
 }
 
 /// Switches the calling thread's trap on, unless it makes too many calls for that.
 #[cold]
 fn trap_on(slot: &Slot) {
     let noisy_until = slot.noisy_until.load(Relaxed);
-    if noisy_until != 0 && sys::now_in_handler() < noisy_until {
+    if PAUSED.load(Relaxed) || noisy_until != 0 && sys::now_in_handler() < noisy_until {
         return;
+    }
+    if !signals::ours() {
+        return; // SIGSYS would be another's
+    }
+    if !slot.dispatch(true) {
+        return crate::process::say(
+            b"the page-fault sampler cannot work here: the kernel has no Syscall User Dispatch (Linux 5.11), or forbids it; record with --sampler none",
+        );
     }
     let ours = OUR_SIGNALS;
     // SAFETY: opens the thread's mask for the sampler's signals; 8 is the kernel's mask size.
@@ -148,14 +234,33 @@ pub fn pass_by(step: &Step) {
     }
 }
 
+/// Finds out what a trapped call costs, by making some in the calling thread.
+pub fn measure(step: &Step) {
+    let Some(slot) = slot_of(step) else { return };
+    trap_on(slot);
+    if slot.trap.load(Relaxed) == BLOCK {
+        // SAFETY: no arguments. It goes through the C library, so that it is trapped.
+        budget::measure(|| unsafe {
+            libc::syscall(libc::SYS_getppid);
+        });
+    }
+}
+
+/// Ends the guard, and does not let threads pay for one while there is none; or ends that.
+pub fn pause(now: bool) {
+    PAUSED.store(now, SeqCst);
+    if now {
+        leave();
+    }
+}
+
 /// In a forked child: nobody is registered.
 pub fn forget_parent() {
     ON.store(false, SeqCst);
+    PAUSED.store(false, SeqCst);
     for slot in &SLOTS {
         slot.tid.store(0, Relaxed);
-        slot.trap.store(ALLOW, Relaxed);
-        slot.unknown.store(false, Relaxed);
-        slot.buffer_len.store(0, Relaxed);
+        slot.clear();
     }
 }
 
@@ -167,8 +272,10 @@ pub fn on() -> bool {
 /// Whether a call in progress was given this page.
 pub fn in_use(page: usize) -> bool {
     SLOTS.iter().any(|s| {
-        let (start, len) = (s.buffer.load(SeqCst), s.buffer_len.load(SeqCst));
-        len != 0 && page + 4096 > start && page < start.saturating_add(len)
+        s.named.iter().take(s.named_count.load(SeqCst)).any(|(at, len)| {
+            let (start, len) = (at.load(SeqCst), len.load(SeqCst));
+            page + 4096 > start && page < start.saturating_add(len)
+        })
     })
 }
 
@@ -208,8 +315,15 @@ pub fn enter(own: u32) -> Result<(), Refusal> {
         return Err(refusal);
     }
     ON.store(true, SeqCst);
-    // A call that began, or a trap that went off, meanwhile must win; later ones end the guard themselves.
-    if SLOTS.iter().all(|s| s.tid.load(SeqCst) == 0 || known(s)) {
+    // SAFETY: no arguments.
+    let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
+    // A call that began, or a trap that went off, meanwhile must win; later ones end the guard themselves. A thread whose
+    // trap was off has ended without a word.
+    let out_of_the_way = |s: &Slot| {
+        let tid = s.tid.load(SeqCst);
+        tid == 0 || known(s) || gone(pid, tid) && s.tid.compare_exchange(tid, 0, SeqCst, SeqCst).is_ok()
+    };
+    if SLOTS.iter().all(out_of_the_way) {
         return Ok(());
     }
     leave();
@@ -220,158 +334,6 @@ pub fn enter(own: u32) -> Result<(), Refusal> {
 fn known(slot: &Slot) -> bool {
     slot.trap.load(SeqCst) == BLOCK && !slot.unknown.load(SeqCst)
 }
-
-/// What a system call's number and arguments tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
-    /// It cannot touch managed memory.
-    Harmless,
-    /// It touches this buffer, and no other managed memory.
-    Buffer(usize, usize),
-    /// Nobody knows.
-    Unknown,
-}
-
-fn look(nr: c_long, args: &[usize; 6]) -> Look {
-    let managed = |i: usize| range::contains(args[i]);
-    match nr {
-        // One buffer: pointer in argument 1, length in argument 2.
-        libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 | libc::SYS_getdents64 => {
-            if managed(1) { Look::Buffer(args[1], args[2]) } else { Look::Harmless }
-        }
-        libc::SYS_recvfrom | libc::SYS_sendto if !managed(4) && !managed(5) => {
-            if managed(1) {
-                Look::Buffer(args[1], args[2])
-            } else {
-                Look::Harmless
-            }
-        }
-        libc::SYS_getrandom if managed(0) => Look::Buffer(args[0], args[1]),
-        libc::SYS_ioctl => {
-            // Terminal and descriptor requests have no pointers behind their argument.
-            let flat = args[1] >> 8 == 0x54 && !managed(2);
-            if flat { Look::Harmless } else { Look::Unknown }
-        }
-        nr if FLAT.contains(&nr) => {
-            if (0..6).any(managed) {
-                Look::Unknown
-            } else {
-                Look::Harmless
-            }
-        }
-        _ => Look::Unknown,
-    }
-}
-
-/// Calls that touch no memory but what their arguments point to directly, and that may be made from a handler.
-const FLAT: [c_long; 106] = [
-    libc::SYS_open,
-    libc::SYS_close,
-    libc::SYS_stat,
-    libc::SYS_fstat,
-    libc::SYS_lstat,
-    libc::SYS_poll,
-    libc::SYS_lseek,
-    libc::SYS_mmap,
-    libc::SYS_mprotect,
-    libc::SYS_munmap,
-    libc::SYS_brk,
-    libc::SYS_access,
-    libc::SYS_pipe,
-    libc::SYS_select,
-    libc::SYS_sched_yield,
-    libc::SYS_mremap,
-    libc::SYS_msync,
-    libc::SYS_mincore,
-    libc::SYS_madvise,
-    libc::SYS_dup,
-    libc::SYS_dup2,
-    libc::SYS_nanosleep,
-    libc::SYS_getitimer,
-    libc::SYS_alarm,
-    libc::SYS_setitimer,
-    libc::SYS_getpid,
-    libc::SYS_sendfile,
-    libc::SYS_socket,
-    libc::SYS_connect,
-    libc::SYS_accept,
-    libc::SYS_shutdown,
-    libc::SYS_bind,
-    libc::SYS_listen,
-    libc::SYS_getsockname,
-    libc::SYS_getpeername,
-    libc::SYS_socketpair,
-    libc::SYS_setsockopt,
-    libc::SYS_getsockopt,
-    libc::SYS_wait4,
-    libc::SYS_kill,
-    libc::SYS_rt_sigtimedwait,
-    libc::SYS_uname,
-    libc::SYS_fcntl,
-    libc::SYS_flock,
-    libc::SYS_fsync,
-    libc::SYS_fdatasync,
-    libc::SYS_truncate,
-    libc::SYS_ftruncate,
-    libc::SYS_getcwd,
-    libc::SYS_chdir,
-    libc::SYS_fchdir,
-    libc::SYS_rename,
-    libc::SYS_mkdir,
-    libc::SYS_rmdir,
-    libc::SYS_unlink,
-    libc::SYS_readlink,
-    libc::SYS_umask,
-    libc::SYS_gettimeofday,
-    libc::SYS_getrlimit,
-    libc::SYS_getrusage,
-    libc::SYS_sysinfo,
-    libc::SYS_times,
-    libc::SYS_getuid,
-    libc::SYS_getgid,
-    libc::SYS_geteuid,
-    libc::SYS_getegid,
-    libc::SYS_getppid,
-    libc::SYS_sched_setaffinity,
-    libc::SYS_sched_getaffinity,
-    libc::SYS_statfs,
-    libc::SYS_fstatfs,
-    libc::SYS_gettid,
-    libc::SYS_futex,
-    libc::SYS_epoll_create1,
-    libc::SYS_epoll_ctl,
-    libc::SYS_epoll_wait,
-    libc::SYS_clock_gettime,
-    libc::SYS_clock_getres,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_tgkill,
-    libc::SYS_get_mempolicy,
-    libc::SYS_waitid,
-    libc::SYS_openat,
-    libc::SYS_mkdirat,
-    libc::SYS_newfstatat,
-    libc::SYS_unlinkat,
-    libc::SYS_renameat,
-    libc::SYS_readlinkat,
-    libc::SYS_faccessat,
-    libc::SYS_fallocate,
-    libc::SYS_timerfd_create,
-    libc::SYS_timerfd_settime,
-    libc::SYS_timerfd_gettime,
-    libc::SYS_eventfd2,
-    libc::SYS_accept4,
-    libc::SYS_dup3,
-    libc::SYS_pipe2,
-    libc::SYS_prlimit64,
-    libc::SYS_getcpu,
-    libc::SYS_getrandom,
-    libc::SYS_memfd_create,
-    libc::SYS_membarrier,
-    libc::SYS_statx,
-    libc::SYS_set_mempolicy,
-    libc::SYS_mbind,
-    libc::SYS_faccessat2,
-];
 
 /// What becomes of a trapped call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -390,20 +352,21 @@ pub unsafe fn trapped(nr: c_long, args: &[usize; 6], step: &Step, context: *mut 
     if let Some(h) = crate::process::info() {
         h.counters.syscalls.fetch_add(1, Relaxed);
     }
+    budget::charge(budget::signal_ns());
     // Without a slot there is no trap; so there is one.
     let Some(slot) = slot_of(step) else { return Answer::Natively };
-    quieten(slot);
+    weigh(slot);
     // SAFETY: the program's own calls, made for it with its own arguments; the context is the handler's.
     unsafe {
         match nr {
             libc::SYS_rt_sigprocmask => return Answer::Result(signals::change_kernel_mask(args, context)),
             libc::SYS_rt_sigaction => return Answer::Result(signals::change_kernel_action(args)),
-            libc::SYS_sigaltstack => return Answer::Result(signals::change_signal_stack(args, context)),
+            // The handler runs on the stack in question; and what it writes into its frame for its return to set, Linux 6.12
+            // and later ignore.
+            libc::SYS_sigaltstack => return natively(slot),
             libc::SYS_rt_sigreturn => signals::return_natively(context),
-            libc::SYS_ppoll => return masked(slot, nr, args, 3),
-            libc::SYS_epoll_pwait => return masked(slot, nr, args, 4),
-            libc::SYS_rt_sigsuspend => return masked(slot, nr, args, 0),
             libc::SYS_io_uring_setup | libc::SYS_io_setup => KERNEL_USES_MEMORY.store(true, SeqCst),
+            libc::SYS_mprotect | libc::SYS_pkey_mprotect => protect::by_program(args[0], args[1]),
             libc::SYS_exit => slot.tid.store(0, SeqCst),
             libc::SYS_vfork => return natively(slot),
             libc::SYS_clone if args[0] & libc::CLONE_VM as usize != 0 => return natively(slot),
@@ -411,47 +374,73 @@ pub unsafe fn trapped(nr: c_long, args: &[usize; 6], step: &Step, context: *mut 
             libc::SYS_clone3 if *(args[0] as *const u64) & libc::CLONE_VM as u64 != 0 => return natively(slot),
             _ => {}
         }
-        match look(nr, args) {
-            Look::Harmless => Answer::Result(sys::call(nr, *args)),
-            Look::Buffer(start, len) => {
-                slot.buffer.store(start, SeqCst);
-                slot.buffer_len.store(len.max(1), SeqCst);
-                if armed::any() {
-                    armed::open_range(start, len.max(1));
-                }
-                let result = sys::call(nr, *args);
-                slot.buffer_len.store(0, SeqCst);
-                Answer::Result(result)
-            }
-            Look::Unknown => unknown(slot, nr, args),
-        }
+        let stack = (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+        Answer::Result(make(slot, nr, args, stack, &(*context).uc_stack))
     }
 }
 
-/// Makes a call of which nobody knows what memory it touches.
-unsafe fn unknown(slot: &Slot, nr: c_long, args: &[usize; 6]) -> Answer {
-    slot.unknown.store(true, SeqCst);
-    leave();
-    // SAFETY: the caller's.
-    let result = unsafe { sys::call(nr, *args) };
-    slot.unknown.store(false, SeqCst);
-    Answer::Result(result)
-}
-
-/// Makes a waiting call whose argument `mask` points to a signal mask for the time of the wait: without our signals.
-unsafe fn masked(slot: &Slot, nr: c_long, args: &[usize; 6], mask: usize) -> Answer {
-    let mut args = *args;
-    // SAFETY: the kernel would read the mask of 8 bytes as well.
-    let open = unsafe { (args[mask] as *const u64).as_ref() }.map(|m| m & !OUR_SIGNALS);
-    if let Some(open) = &open {
-        args[mask] = &raw const *open as usize;
+/// Makes a call, its memory open.
+unsafe fn make(slot: &Slot, nr: c_long, args: &[usize; 6], stack: usize, signal_stack: &libc::stack_t) -> isize {
+    let outermost = slot.outermost.load(Relaxed);
+    let on_signal_stack = stack.wrapping_sub(signal_stack.ss_sp as usize) < signal_stack.ss_size;
+    if outermost != 0 && !on_signal_stack && stack >= outermost && stack - outermost < LEFT {
+        // A handler that interrupted the call has left it by longjmp.
+        slot.begin_anew();
     }
-    if (0..6).any(|i| range::contains(args[i])) {
+    // A handler's calls come and go while the call that it interrupted is in progress.
+    let before = (slot.named_count.load(Relaxed), slot.unknown.load(Relaxed), slot.outermost.load(Relaxed));
+    if before.2 == 0 {
+        slot.outermost.store(stack, Relaxed);
+    }
+    if !calls::name(nr, args, |start, len| slot.name(start, len), peek) {
+        slot.unknown.store(true, SeqCst);
+        leave();
+    }
+    let result = match mask_of(nr) {
         // SAFETY: the caller's.
-        return unsafe { unknown(slot, nr, &args) };
+        Some(mask) => unsafe { masked(nr, args, mask) },
+        // SAFETY: the caller's.
+        None => unsafe { sys::call(nr, *args) },
+    };
+    slot.outermost.store(before.2, Relaxed);
+    slot.unknown.store(before.1, SeqCst);
+    slot.named_count.store(before.0, SeqCst);
+    result
+}
+
+/// Reads words of the program's memory, if there are any at the address.
+fn peek(at: usize, to: &mut [usize]) -> bool {
+    let bytes = size_of_val(to);
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: bytes };
+    let remote = libc::iovec { iov_base: at as *mut _, iov_len: bytes };
+    // SAFETY: asks who this process is; copies within it, into a local buffer, and fails where nothing can be read.
+    unsafe {
+        let pid = sys::call3(libc::SYS_getpid, 0, 0, 0) as usize;
+        let args = [pid, &raw const local as usize, 1, &raw const remote as usize, 1, 0];
+        sys::call(libc::SYS_process_vm_readv, args) == bytes as isize
+    }
+}
+
+/// The argument of a waiting call that points to a signal mask for the time of the wait.
+fn mask_of(nr: c_long) -> Option<usize> {
+    match nr {
+        libc::SYS_ppoll => Some(3),
+        libc::SYS_epoll_pwait => Some(4),
+        libc::SYS_rt_sigsuspend => Some(0),
+        _ => None,
+    }
+}
+
+/// Makes a waiting call, its mask without our signals.
+unsafe fn masked(nr: c_long, args: &[usize; 6], mask: usize) -> isize {
+    let mut args = *args;
+    let mut open = [0];
+    if args[mask] != 0 && peek(args[mask], &mut open) {
+        open[0] &= !OUR_SIGNALS as usize;
+        args[mask] = open.as_ptr() as usize;
     }
     // SAFETY: the caller's.
-    Answer::Result(unsafe { sys::call(nr, args) })
+    unsafe { sys::call(nr, args) }
 }
 
 /// Switches the thread's trap off, so that it makes the call again by itself.
@@ -461,15 +450,20 @@ fn natively(slot: &Slot) -> Answer {
     Answer::Natively
 }
 
-/// A thread that makes very many calls goes without the trap for a while.
-fn quieten(slot: &Slot) {
-    if slot.calls.fetch_add(1, Relaxed) % NOISE_CALLS != 0 {
+/// A thread whose calls cost more than they may goes without the trap for a while.
+fn weigh(slot: &Slot) {
+    let weighed = if PAUSED.load(Relaxed) { WEIGHED_PAUSING } else { WEIGHED };
+    let calls = slot.calls.fetch_add(1, Relaxed) + 1;
+    if calls < weighed {
         return;
     }
+    slot.calls.store(0, Relaxed);
     let now = sys::now_in_handler();
-    if now - slot.counted_from.swap(now, Relaxed) < NOISE_NS {
-        slot.noisy_until.store(now + QUIET_NS, Relaxed);
+    let rest = budget::rest_for(calls.into(), now - slot.counted_from.swap(now, Relaxed));
+    if rest > 0 {
+        slot.noisy_until.store(now + rest, Relaxed);
         natively(slot);
+        slot.dispatch(false);
     }
 }
 
@@ -548,7 +542,7 @@ pub fn adopt(tid: u32, step: &Step, born: bool) {
     }
     if !register(tid, step) {
         crate::process::say(
-            b"the page-fault sampler cannot work here: the kernel has no Syscall User Dispatch (Linux 5.11), forbids it, or the process has more than 1024 threads; record with --sampler none",
+            b"the page-fault sampler cannot watch this process for some of the time: it has more than 1024 threads",
         );
     } else if born {
         slot_of(step).into_iter().for_each(trap_on);

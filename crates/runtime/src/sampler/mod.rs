@@ -5,14 +5,22 @@
 //! privileges and no PMU. The estimator that turns this into cache misses is the recorder's.
 //!
 //! * [`armed`] – the pages armed at the moment, and what was seen of them.
+//! * [`budget`] – what it costs the program, and the pause when that is too much.
 //! * [`guard`] – why a system call never fails on an armed page: while pages are armed, every system call of every
 //!   thread is looked at first.
+//! * [`calls`] – what memory a system call touches.
+//! * [`passing`] – where threads that rested from being looked at come back.
+//! * [`protect`] – memory that the program protects itself.
 //! * [`signals`] – the handlers (SIGSEGV, SIGTRAP, SIGSYS), and the program's own handlers behind them.
 //! * [`step`] – one thread's single-step state.
 //! * [`thread`] – the thread that arms, collects and publishes.
 
 pub mod armed;
+mod budget;
+mod calls;
 pub mod guard;
+mod passing;
+mod protect;
 pub mod signals;
 pub mod step;
 mod thread;
@@ -47,6 +55,7 @@ pub fn started() -> bool {
 pub fn prepare(config: &Config) {
     FAULTS_PER_SECOND.store(config.faults_per_second.clamp(1, 100_000), Relaxed);
     STEPS_PER_SECOND.store(config.steps_per_second.clamp(1, 1_000_000), Relaxed);
+    budget::set(config.most_ppm);
     if signals::install() {
         ENABLED.store(true, Release);
         crate::process::adopt(crate::tls::thread(), false);
@@ -59,6 +68,7 @@ pub fn object_born(bytes: usize) {
     if enabled() {
         let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
         if live >= WORTH_SAMPLING && !STARTED.load(Relaxed) && !STARTED.swap(true, AcqRel) {
+            guard::measure(&crate::tls::thread().step);
             thread::start();
         }
     }
@@ -70,7 +80,7 @@ pub fn object_died(addr: usize, bytes: usize) {
     if enabled() {
         LIVE.fetch_sub(bytes, Relaxed);
         if armed::any() {
-            armed::open_range(addr, bytes);
+            budget::charged(|| armed::open_range(addr, bytes));
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::armed::{self, Fault};
 use super::guard::Answer;
-use super::{enabled, guard};
+use super::{budget, enabled, guard};
 use crate::{next, objects, range, sys, tls};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -15,6 +15,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
 const OURS: [c_int; 3] = [libc::SIGSEGV, libc::SIGTRAP, libc::SIGSYS];
 const TRAP_FLAG: i64 = 0x100;
+/// Stands on the stack while a handler of the program's runs: one left by longjmp is overwritten sooner or later.
+const RUNNING: usize = 0x4865_6172_7468_5369;
 const SA_RESTORER: u64 = 0x0400_0000;
 
 /// A sigaction as the kernel takes it.
@@ -104,7 +106,7 @@ unsafe extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, c
     let (addr, code, registers) = unsafe {
         ((*info).si_addr() as usize, (*info).si_code, &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs)
     };
-    if code == SEGV_ACCERR && range::contains(addr) && !range::in_pool(addr) {
+    if code == SEGV_ACCERR && armed::can_arm(addr) {
         let thread = tls::thread();
         let store = registers[libc::REG_ERR as usize] & 2 != 0;
         let ip = registers[libc::REG_RIP as usize] as usize;
@@ -113,13 +115,15 @@ unsafe extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, c
             // A coroutine's stack: the kernel puts the frames of signals there.
             objects::hands_off(stack);
         }
-        match armed::fault(addr, ip, store, thread.tid.get(), &thread.step) {
+        match budget::signal(|| armed::fault(addr, ip, store, thread.tid.get(), &thread.step)) {
             Fault::Retry => return thread.step.times.set(0),
             Fault::Step => {
                 thread.step.times.set(0);
                 registers[libc::REG_EFL as usize] |= TRAP_FLAG;
                 return;
             }
+            // A garbage collector's.
+            Fault::Foreign if objects::is_protected(addr) => {}
             Fault::Foreign => {
                 // Most likely another thread has just opened the page. If not, it faults again and again.
                 let times = if thread.step.strange.replace(addr) == addr { thread.step.times.get() + 1 } else { 0 };
@@ -142,7 +146,7 @@ unsafe extern "C-unwind" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, c
         let page = thread.step.page.replace(0);
         if page != 0 && (*info).si_code > 0 {
             (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP_FLAG;
-            return armed::stepped(page, thread.tid.get());
+            return budget::signal(|| armed::stepped(page, thread.tid.get()));
         }
         thread.step.page.set(page);
         pass_on(signal, info, context)
@@ -245,36 +249,6 @@ pub unsafe fn change_kernel_action(args: &[usize; 6]) -> isize {
     }
 }
 
-/// `sigaltstack` of a thread whose trap is on. The handler itself runs on the alternate stack, so the kernel would refuse;
-/// but the return from the handler sets the stack that the context names.
-///
-/// # Safety
-/// The arguments of the call, and the handler's own context.
-pub unsafe fn change_signal_stack(args: &[usize; 6], context: *mut libc::ucontext_t) -> isize {
-    // SAFETY: the program's pointers, as the kernel would use them.
-    unsafe {
-        let stack = &mut (*context).uc_stack;
-        let before = *stack;
-        let pointer = (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
-        let used =
-            before.ss_flags & libc::SS_DISABLE == 0 && pointer.wrapping_sub(before.ss_sp as usize) < before.ss_size;
-        if let Some(new) = (args[0] as *const libc::stack_t).as_ref() {
-            if used {
-                return -(libc::EPERM as isize);
-            }
-            if new.ss_flags & libc::SS_DISABLE == 0 && new.ss_size < libc::MINSIGSTKSZ {
-                return -(libc::ENOMEM as isize);
-            }
-            *stack = *new;
-        }
-        if let Some(old) = (args[1] as *mut libc::stack_t).as_mut() {
-            let on = if used { libc::SS_ONSTACK } else { before.ss_flags & !libc::SS_ONSTACK };
-            *old = libc::stack_t { ss_flags: on, ..before };
-        }
-    }
-    0
-}
-
 /// `rt_sigreturn`: made on the program's stack, where its signal's frame lies; the mask it restores loses our signals.
 ///
 /// # Safety
@@ -292,8 +266,12 @@ pub unsafe fn return_natively(context: *mut libc::ucontext_t) -> ! {
 /// Gives a signal to the program's own handler, or to the kernel's default.
 unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // Raised by what the program did, not sent: it cannot be ignored, and a fault comes back by itself.
-    // SAFETY: the kernel's argument.
+    // SAFETY: the kernel's arguments.
     let forced = unsafe { (*info).si_code } > 0;
+    // A fault in the handler of faults, which blocks its own signal, ends the program.
+    let handling = &tls::thread().step.handling;
+    // SAFETY: the kernel's argument.
+    let nested = forced && unsafe { within(handling.get(), context.cast()) };
     let again = forced && signal == libc::SIGSEGV;
     let action = program(signal, |slot| {
         let action = *slot;
@@ -307,7 +285,7 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
         return;
     }
     let handled = |a: &libc::sigaction| a.sa_sigaction != libc::SIG_DFL && !ignored(a);
-    let Some(action) = action.flatten().filter(handled) else {
+    let Some(action) = action.flatten().filter(|a| handled(a) && !nested) else {
         // SAFETY: restores the default; a fault comes back by itself, anything else is sent again.
         unsafe {
             let default = KernelAction { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
@@ -329,6 +307,8 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
         mask &= !guard::OUR_SIGNALS;
         let set = libc::SIG_SETMASK as usize;
         sys::call(libc::SYS_rt_sigprocmask, [set, &raw const mask as usize, 0, 8, 0, 0]);
+        let mut here = if action.sa_flags & libc::SA_NODEFER == 0 { RUNNING } else { 0 };
+        let before = handling.replace(&raw const here as usize);
         if action.sa_flags & libc::SA_SIGINFO != 0 {
             let f: extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void) = transmute(action.sa_sigaction);
             f(signal, info, context);
@@ -336,6 +316,19 @@ unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
             let f: extern "C-unwind" fn(c_int) = transmute(action.sa_sigaction);
             f(signal);
         }
+        handling.set(before);
+        (&raw mut here).write_volatile(0);
+    }
+}
+
+/// Whether the code that the context interrupted was called by the handler whose mark lies at `mark`: it runs on the
+/// same signal stack, further down, and the mark still stands.
+unsafe fn within(mark: usize, context: *const libc::ucontext_t) -> bool {
+    // SAFETY: the kernel's argument; the mark lies on the thread's signal stack, which is there as long as it is set.
+    unsafe {
+        let (stack, pointer) = (&(*context).uc_stack, (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize);
+        let on_stack = |at: usize| at.wrapping_sub(stack.ss_sp as usize) < stack.ss_size;
+        on_stack(mark) && on_stack(pointer) && pointer < mark && *(mark as *const usize) == RUNNING
     }
 }
 
@@ -443,6 +436,7 @@ unsafe fn change_mask(
         if failed != 0 {
             return failed;
         }
+        guard::pass_by(&tls::thread().step);
         let blocked = &tls::thread().step.blocked;
         let before = blocked.get();
         if let Some(wanted) = wanted {
@@ -483,7 +477,12 @@ pub unsafe extern "C" fn sigprocmask(how: c_int, new: *const libc::sigset_t, old
     unsafe { change_mask(real_sigprocmask, how, new, old) }
 }
 
-/// As the C library's; the memory is the kernel's from now on and is not armed.
+/// Smallest signal stack of the program's on which the sampler's handlers run too: there is room for theirs, for one of the
+/// program's, and for what the kernel puts there for both.
+const ROOMY: usize = 64 << 10;
+
+/// As the C library's. A stack that is too small for the sampler's handlers is only written down, and the handlers run on
+/// the sampler's own, which is larger. Memory that becomes a signal stack is the kernel's from now on and is not armed.
 ///
 /// # Safety
 /// As for the C library's.
@@ -491,13 +490,50 @@ pub unsafe extern "C" fn sigprocmask(how: c_int, new: *const libc::sigset_t, old
 pub unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::stack_t) -> c_int {
     // SAFETY: the caller's pointers.
     unsafe {
-        if let Some(new) = new.as_ref().filter(|n| enabled() && n.ss_flags & libc::SS_DISABLE == 0) {
-            objects::hands_off(new.ss_sp as usize);
-            if armed::any() {
-                armed::open_range(new.ss_sp as usize, new.ss_size);
+        let step = &tls::thread().step;
+        let (Some(ours), true) = (guard::signal_stack(step), enabled()) else { return real_sigaltstack(new, old) };
+        let mut now: libc::stack_t = zeroed();
+        if real_sigaltstack(core::ptr::null(), &mut now) != 0 {
+            return -1;
+        }
+        let before = if step.kept_stack.get() {
+            let [at, bytes, flags] = step.signal_stack.get();
+            let on = if now.ss_flags & libc::SS_ONSTACK != 0 { libc::SS_ONSTACK } else { flags as c_int };
+            libc::stack_t { ss_sp: at as *mut c_void, ss_flags: on, ss_size: bytes }
+        } else {
+            now
+        };
+        if let Some(new) = new.as_ref() {
+            let disabled = new.ss_flags & libc::SS_DISABLE != 0;
+            let plain = new.ss_flags & !(libc::SS_DISABLE | libc::SS_ONSTACK) == 0;
+            if plain && (disabled || (libc::MINSIGSTKSZ..ROOMY).contains(&new.ss_size)) {
+                if now.ss_flags & libc::SS_ONSTACK != 0 {
+                    *libc::__errno_location() = libc::EPERM;
+                    return -1;
+                }
+                if !step.kept_stack.get() && real_sigaltstack(&ours, core::ptr::null_mut()) != 0 {
+                    return -1;
+                }
+                let flags = new.ss_flags & libc::SS_DISABLE;
+                step.signal_stack.set([new.ss_sp as usize, new.ss_size, flags as usize]);
+                step.kept_stack.set(true);
+            } else {
+                objects::hands_off(new.ss_sp as usize);
+                if armed::any() {
+                    armed::open_range(new.ss_sp as usize, new.ss_size);
+                }
+                if real_sigaltstack(new, core::ptr::null_mut()) != 0 {
+                    return -1;
+                }
+                step.kept_stack.set(false);
             }
         }
-        real_sigaltstack(new, old)
+        if let Some(old) = old.as_mut() {
+            *old = before;
+        }
+        // The calls were made natively.
+        guard::pass_by(step);
+        0
     }
 }
 

@@ -4,6 +4,7 @@
 //! may use thread-local storage, allocate, or call libc.
 
 use super::armed::{self, Entry, State};
+use super::budget::Account;
 use super::{FAULTS_PER_SECOND, STEPS_PER_SECOND, STOP, guard};
 use crate::{objects, process, sites, sys};
 use core::sync::atomic::Ordering::*;
@@ -13,8 +14,8 @@ use wire::session::REARMS;
 
 const PAGE: usize = 4096;
 const STACK: usize = 256 << 10;
-/// Time between two looks.
-const TICK_NS: u64 = 5_000_000;
+/// Time between two looks. To wake up costs more than to arm a page.
+const TICK_NS: u64 = 10_000_000;
 /// Longest time between two attempts to set the guard up.
 const LONGEST_PAUSE_NS: u64 = 80_000_000;
 /// A page not touched for so long is given up.
@@ -23,6 +24,17 @@ const PATIENCE_NS: u64 = 400_000_000;
 const BURST_PAUSE_NS: u64 = 2_000_000;
 /// Time (ms) between two bursts of a site: they are to tell how it is walked all along, not how it was filled.
 const BURST_EVERY_MS: u32 = 150;
+/// Time between two looks while pausing.
+const PAUSING_NS: u64 = 50_000_000;
+/// What an armed page costs that nobody visits, in visits.
+const QUIET_COST: f64 = 0.25;
+/// Points of a site for a visit, and for a page armed in vain.
+const VISIT_POINTS: u32 = 4;
+const QUIET_POINTS: u32 = 1;
+/// With so many points a site is passed over half of the time.
+const FAVOUR: usize = 80;
+/// Points are halved so often (ms).
+const HALVING_MS: u32 = 4_000;
 
 /// Sleeps in the sampler's thread.
 fn sleep(ns: u64) {
@@ -76,7 +88,17 @@ extern "C" fn body() {
     }
     let mut sampler = Sampler { ring, own, random: own.into(), again: [None; armed::MAX], allowance: 0.0, steps: 0.0 };
     let mut pause = TICK_NS;
+    let mut account = Account::default();
     while !STOP.load(Acquire) {
+        if account.overdrawn() {
+            guard::pause(true);
+            let before = sys::now_in_handler();
+            while account.overdrawn() && !STOP.load(Acquire) {
+                sleep(PAUSING_NS);
+            }
+            count(|c| &c.paused_ns, sys::now_in_handler() - before);
+            guard::pause(false);
+        }
         if let Err(refusal) = guard::enter(own) {
             explain(refusal);
             sleep(pause);
@@ -86,7 +108,7 @@ extern "C" fn body() {
         pause = TICK_NS;
         count(|c| &c.stood_back, 1);
         let mut last = sys::now_in_handler();
-        while guard::on() && !STOP.load(Acquire) {
+        while guard::on() && !STOP.load(Acquire) && !account.overdrawn() {
             sleep(TICK_NS);
             let now = sys::now_in_handler();
             sampler.collect(now);
@@ -94,6 +116,7 @@ extern "C" fn body() {
             count(|c| &c.guarded_ns, now - last);
             last = now;
         }
+        guard::leave();
         sampler.collect(last);
         sampler.again = [None; armed::MAX];
         sleep(TICK_NS);
@@ -134,7 +157,12 @@ impl Sampler {
         for entry in done.iter().take(count) {
             self.publish(entry);
             self.steps -= f64::from(entry.accesses);
-            if entry.state == State::Visited && entry.round + 1 < REARMS {
+            let visited = entry.state == State::Visited;
+            if visited {
+                self.allowance -= 1.0 - QUIET_COST;
+            }
+            self.favour(entry.site, if visited { VISIT_POINTS } else { QUIET_POINTS });
+            if visited && entry.round + 1 < REARMS {
                 if let Some(free) = self.again.iter_mut().find(|a| a.is_none()) {
                     *free = Some((entry.page, entry.object, entry.site, entry.round + 1));
                 }
@@ -177,10 +205,17 @@ impl Sampler {
                 self.arm_one(page, object, site, round);
             }
         }
+        let total = (0..sites::count()).map(live).sum();
         let mut tries = 64;
         while self.allowance >= 1.0 && tries > 0 {
             tries -= 1;
-            let Some((object, found)) = self.pick() else { continue };
+            let Some((object, found)) = self.pick(total) else { continue };
+            // Cost follows visits. So that hot sites do not take it all, each site is chosen the more rarely the more is
+            // known of it already. That does not bias the estimate, which is made for each site alone.
+            let points = self.points(found.site) as usize;
+            if self.random(points + FAVOUR) >= FAVOUR {
+                continue;
+            }
             let pages = found.bytes.div_ceil(PAGE);
             let page = object + self.random(pages) * PAGE;
             self.arm_one(page, object, found.site, 0);
@@ -205,19 +240,39 @@ impl Sampler {
             if want_burst {
                 known.burst_at.store(now_ms, Relaxed);
             }
-            self.allowance -= 1.0;
+            self.allowance -= QUIET_COST;
             count(|c| &c.armed, 1);
+        }
+    }
+
+    /// What was seen of a site lately, in points.
+    fn points(&self, site: usize) -> u32 {
+        let now = (sys::now_in_handler() / 1_000_000) as u32;
+        sites::at(site).map_or(0, |s| {
+            let halvings = now.wrapping_sub(s.points_at.load(Relaxed)) / HALVING_MS;
+            s.points.load(Relaxed).checked_shr(halvings).unwrap_or(0)
+        })
+    }
+
+    /// Something was seen of a site.
+    fn favour(&self, site: usize, points: u32) {
+        let before = self.points(site);
+        let now = (sys::now_in_handler() / 1_000_000) as u32;
+        if let Some(s) = sites::at(site) {
+            if now.wrapping_sub(s.points_at.load(Relaxed)) >= HALVING_MS {
+                s.points_at.store(now, Relaxed);
+            }
+            s.points.store(before + points, Relaxed);
         }
     }
 
     /// A live object: of a site chosen evenly among all, or half of the time in proportion to its live bytes, so that
     /// neither the small hot ones nor the large ones are forgotten. The choice does not bias the estimate, which is of
-    /// visits for each page and second of watching.
-    fn pick(&mut self) -> Option<(usize, objects::Object)> {
+    /// visits for each page and second of watching. `total`: bytes alive.
+    fn pick(&mut self, total: usize) -> Option<(usize, objects::Object)> {
         let sites_known = sites::count();
         let first = self.random(sites_known.max(1));
         let by_size = self.random(2) == 0;
-        let total: usize = if by_size { (0..sites_known).map(live).sum() } else { 0 };
         let mut target = if by_size { self.random(total.max(1)) } else { 0 };
         for i in 0..sites_known {
             let n = if by_size { i } else { (first + i) % sites_known };
@@ -227,14 +282,25 @@ impl Sampler {
                 continue;
             }
             let (_, site) = sites::nth(n)?;
-            let start = self.random(sites::REMEMBERED);
-            for j in 0..sites::REMEMBERED {
-                let addr = site.objects.get((start + j) % sites::REMEMBERED)?.load(Acquire);
-                if let Some(object) = objects::get(addr) {
-                    return Some((addr, object));
-                }
+            return self.pick_of(site);
+        }
+        None
+    }
+
+    /// One of a site's objects, by their pages: every page of the site is to have the same chance.
+    fn pick_of(&mut self, site: &sites::Site) -> Option<(usize, objects::Object)> {
+        let object = |slot: &core::sync::atomic::AtomicUsize| {
+            let addr = slot.load(Acquire);
+            objects::get(addr).map(|o| (addr, o))
+        };
+        let pages = |o: &objects::Object| o.bytes.div_ceil(PAGE);
+        let all: usize = site.objects.iter().filter_map(object).map(|(_, o)| pages(&o)).sum();
+        let mut target = self.random(all.max(1));
+        for (addr, found) in site.objects.iter().filter_map(object) {
+            if target < pages(&found) {
+                return Some((addr, found));
             }
-            return None;
+            target -= pages(&found);
         }
         None
     }
