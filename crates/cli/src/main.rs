@@ -1,5 +1,6 @@
 //! The `hearth` command: one file a verb, nothing else.
 
+mod diff;
 mod errors;
 mod lab;
 mod output;
@@ -25,6 +26,7 @@ enum Verb {
     Platform(platform::Args),
     Record(record::Args),
     Report(report::Args),
+    Diff(diff::Args),
     Plan(plan::Args),
     Run(run::Args),
     Lab(lab::Args),
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Verb::Platform(args) => platform::run(args),
         Verb::Record(args) => record::run(args),
         Verb::Report(args) => report::run(args),
+        Verb::Diff(args) => diff::run(args),
         Verb::Plan(args) => plan::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Lab(args) => lab::run(args),

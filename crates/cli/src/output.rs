@@ -1,7 +1,7 @@
 //! How results leave the command: to standard output, or to a file that is written whole or not at all.
 
 use anyhow::{Context, Result, bail};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 /// Writes to standard output.
@@ -19,7 +19,17 @@ pub fn write(file: &Path, text: &str, input: &Path) -> Result<()> {
     whole(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn not_input(file: &Path, input: &Path) -> Result<()> {
+/// Columns of the terminal; 100 where the output is not one.
+pub fn width() -> usize {
+    let stdout = std::io::stdout();
+    match terminal_size::terminal_size_of(&stdout) {
+        Some((columns, _)) if stdout.is_terminal() => usize::from(columns.0),
+        _ => 100,
+    }
+}
+
+/// Refuses to write over the file that is read.
+pub fn not_input(file: &Path, input: &Path) -> Result<()> {
     if matches!((file.canonicalize(), input.canonicalize()), (Ok(a), Ok(b)) if a == b) {
         bail!("{} is the file to read; name another one to write", file.display());
     }

@@ -2,7 +2,6 @@
 
 use crate::output;
 use anyhow::Result;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -19,11 +18,14 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     site: Option<String>,
     /// Print everything as JSON
-    #[arg(long, conflicts_with_all = ["site", "html", "top"])]
+    #[arg(long, conflicts_with_all = ["site", "html", "firefox", "top"])]
     json: bool,
     /// Write one page with pictures that needs no network; - for standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["site", "top"])]
     html: Option<PathBuf>,
+    /// Write a profile for the Firefox profiler; - for standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["site", "html", "top"])]
+    firefox: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -31,6 +33,7 @@ EXAMPLES
   hearth report app.hearth                    the hottest sites
   hearth report app.hearth --site 3c078971    one of them, with its call stack
   hearth report app.hearth --html app.html    a page with pictures, for a browser or a talk
+  hearth report app.hearth --firefox app.json   call paths over time, for profiler.firefox.com
   hearth report app.hearth --json | jq '.sites[0]'
 
 Figures marked ~ are estimates from samples; the report names the sampler and its error.";
@@ -46,17 +49,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else if let Some(file) = &args.html {
         let page = report::html::page(&observed);
         output::write(file, &page, &args.profile)?;
+    } else if let Some(file) = &args.firefox {
+        output::write(file, &report::firefox(&observed)?, &args.profile)?;
     } else {
-        output::print(&report::table(&observed, width(), args.top))?;
+        output::print(&report::table(&observed, output::width(), args.top))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Columns of the terminal; 100 where the output is not one.
-fn width() -> usize {
-    let stdout = std::io::stdout();
-    match terminal_size::terminal_size_of(&stdout) {
-        Some((columns, _)) if stdout.is_terminal() => usize::from(columns.0),
-        _ => 100,
-    }
 }

@@ -69,10 +69,11 @@ pub struct SourceLine {
 }
 
 impl SourceLine {
-    /// True for functions that allocate for others: `operator new` and C++ containers.
+    /// True for functions that work for others: `operator new`, C++ containers and Rust's library.
     pub fn is_wrapper(&self) -> bool {
         let prefixes = ["operator new", "std::", "void std::", "__gnu_cxx::"];
-        prefixes.iter().any(|p| self.function.starts_with(p)) || self.file.contains("/include/c++/")
+        prefixes.iter().any(|p| self.function.starts_with(p))
+            || ["/include/c++/", "/rustc/"].iter().any(|p| self.file.contains(p))
     }
 }
 

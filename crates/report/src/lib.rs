@@ -5,6 +5,8 @@
 //! * [`json`] – the whole profile, summed per site, for programs (`docs/report.md` describes it).
 //! * [`html`] – one page that needs no network: size against heat, and both over time.
 //!
+//! * [`firefox`](firefox()) – the same for the Firefox profiler.
+//! * [`diff`](diff()), [`diff_table`], [`diff_page`] – two profiles, before and after a guided run.
 //! * [`landing`](landing()) – a guided run: planned against real.
 //!
 //! * [`comparison`](comparison()), [`comparison_page`], [`comparison_svg`] – placements of one program in the lab.
@@ -14,6 +16,8 @@
 //! Estimated figures are marked `~` wherever they appear, and the sampler that made them is named with its error.
 
 mod comparison;
+mod diff;
+mod firefox;
 pub mod html;
 mod json;
 mod landing;
@@ -23,6 +27,8 @@ mod table;
 mod words;
 
 pub use comparison::{comparison, comparison_page, comparison_svg};
+pub use diff::{DIFF_VERSION, Diff, diff, diff_page, diff_table};
+pub use firefox::firefox;
 pub use json::{JSON_VERSION, json};
 pub use landing::landing;
 pub use site::{NoSite, find, site};

@@ -68,6 +68,11 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// A latency: `85 ns`, `1.2 us`.
+pub fn latency(ns: f64) -> String {
+    if ns < 9999.5 { format!("{ns:.0} ns") } else { format!("{:.1} us", ns / 1e3) }
+}
+
 /// `part / whole`, or 0 of nothing.
 pub fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }

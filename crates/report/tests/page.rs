@@ -2,9 +2,8 @@
 
 mod common;
 
-use common::{assert_well_formed, fixture};
+use common::{assert_well_formed, fixture, hostile, many};
 use hearth_report::html::page;
-use model::{Bytes, Observed, SiteId};
 
 #[test]
 fn pages_are_well_formed_and_ask_nothing_of_the_network() {
@@ -34,48 +33,14 @@ fn every_site_has_a_mark_and_a_row() {
 
 #[test]
 fn hostile_names_stay_names() {
-    let mut evil = fixture("lammps");
-    let attack =
-        "</title></script><script>alert(1)</script><img src=x onerror=alert(1)>\" onload=\"alert(1)'&lt;\0\u{1b}";
-    evil.command.push(attack.to_string());
-    evil.outcome = attack.to_string();
-    evil.sampler = attack.to_string();
-    evil.losses[0].note = attack.to_string();
-    for frame in evil.sites.iter_mut().flat_map(|s| &mut s.site.frames) {
-        if let Some(module) = &mut frame.module {
-            module.path = format!("/x/{attack}");
-        }
-        for line in &mut frame.source {
-            line.function = attack.to_string();
-            line.file = attack.to_string();
-        }
-    }
-    let page = page(&evil);
+    let page = page(&hostile());
     assert_well_formed(&page);
-    assert_eq!(page.matches("<script").count(), 1);
-    assert!(!page.contains("<img") && !page.contains("\" onload=") && !page.contains('\0'));
+    assert_eq!(page.matches("<script").count(), 2);
+    assert!(!page.contains("<img") && !page.contains('\0'));
+    // In the JSON a quotation mark ends nothing that a browser would read.
+    let (start, end) = (page.find("<script type").unwrap(), page.find("</script>").unwrap());
+    assert!(!page[..start].contains("\" onload=") && !page[end..].contains("\" onload="));
     assert!(page.contains("&lt;script&gt;alert(1)"));
-}
-
-/// The fixture's sites over and over.
-fn many(count: u64) -> Observed {
-    let mut seen = fixture("lammps");
-    let models = seen.sites.clone();
-    seen.sites = (0..count)
-        .map(|n| {
-            let mut site = models[n as usize % models.len()].clone();
-            site.site.id = SiteId(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            site.peak = Bytes(4096 + n * n % 77_777_777);
-            site.load_misses *= (n % 97) as f64 / 97.0;
-            site
-        })
-        .collect();
-    let ids: Vec<SiteId> = seen.sites.iter().map(|s| s.site.id).collect();
-    for point in &mut seen.timeline {
-        point.live = ids.iter().map(|id| (*id, Bytes(10_000))).collect();
-        point.misses = ids.iter().map(|id| (*id, 5.0)).collect();
-    }
-    seen
 }
 
 #[test]

@@ -1,14 +1,20 @@
 //! One self-contained page: no network, no fonts or scripts from elsewhere, readable when printed.
 //!
-//! The pictures are SVG made here, so the page shows them with scripts switched off too; the script only adds sorting,
-//! filtering and a quicker tooltip. Every text from the program passes `svg::text`, so no symbol name can become
-//! markup.
+//! The pictures are SVG made here, so the page shows them with scripts switched off too; the script adds sorting, filtering,
+//! a quicker tooltip, and the flame graph, of which it draws what can be seen. Every text from the program passes
+//! `svg::text`, or stays text in the JSON that the script reads, so no symbol name can become markup.
 
+mod data;
+mod flame;
+mod functions;
+mod lifetimes;
 pub(crate) mod marks;
 mod scatter;
 pub(crate) mod svg;
 mod table;
 mod timeline;
+
+pub(crate) use data::touches;
 
 use crate::words;
 use model::label::labels;
@@ -17,7 +23,7 @@ use std::collections::HashMap;
 use svg::text;
 
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+const SCRIPT: &str = concat!(include_str!("page.js"), include_str!("flame.js"));
 
 /// Names of all sites.
 type Labels = HashMap<SiteId, String>;
@@ -28,7 +34,16 @@ pub fn page(observed: &Observed) -> String {
     let main = if observed.sites.is_empty() {
         "<p>No allocation of this size was seen, so there is nothing to draw.</p>\n".to_string()
     } else {
-        scatter::figure(observed, &labels) + &timeline::figures(observed, &labels) + &table::section(observed, &labels)
+        [
+            scatter::figure(observed, &labels),
+            timeline::figures(observed, &labels),
+            lifetimes::figure(observed, &labels),
+            flame::figure(observed),
+            table::section(observed, &labels),
+            functions::section(observed, &labels),
+            data::element(observed, &labels),
+        ]
+        .concat()
     };
     sheet(&Sheet {
         kicker: "Hearth report",

@@ -83,7 +83,7 @@ pub fn figure(observed: &Observed, labels: &Labels) -> String {
     body += &names;
 
     format!(
-        "<section>\n<h2>Size against heat</h2>\n<p>Each mark is an allocation site. Up and left is worth the most: many misses on few bytes. Dashed lines join sites of equal density.</p>\n{}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Misses of each site over its peak size\">\n{body}</svg>\n</section>\n",
+        "<section>\n<h2>Size against heat</h2>\n<p>Each mark is an allocation site. Up and left is worth the most: many misses on few bytes. Dashed lines join sites of equal density.</p>\n{}<div class=\"wide\"><svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Misses of each site over its peak size\">\n{body}</svg></div>\n</section>\n",
         legend(&sites)
     )
 }

@@ -1,16 +1,19 @@
 //! Every site as a row, sortable by every column; the hottest with their call stacks.
 
 use super::Labels;
+use super::data::{function, touches};
 use super::svg::text;
 use crate::table::{hottest_first, short_id};
 use crate::words;
 use model::units::significant;
-use model::{Observed, SiteUse};
+use model::{Observed, SiteUse, Touch};
 
-/// Sites with their call stack on the page; more would make the page of a large program slow to open.
+/// Sites with their call stack in the page as text; the script adds that of any other when it is asked for.
 const STACKS: usize = 200;
+/// Functions named for each site.
+const FUNCTIONS: usize = 8;
 /// Rows shown before the reader asks for all.
-const ROWS: usize = 25;
+const ROWS: usize = 15;
 
 const HEADINGS: [&str; 10] = [
     "site",
@@ -29,31 +32,34 @@ const HEADINGS: [&str; 10] = [
 pub fn section(observed: &Observed, labels: &Labels) -> String {
     let sites = hottest_first(observed);
     let total = observed.total_misses();
+    let touched = touches(observed);
     let mut out = format!(
-        "<section>\n<h2>Sites</h2>\n<p class=\"tools\" hidden><input type=\"search\" id=\"filter\" placeholder=\"Filter by name\" aria-label=\"Filter by name\"> <span id=\"count\"></span> <button type=\"button\" id=\"all\">Show all {}</button></p>\n",
+        "<section>\n<h2>Sites</h2>\n<p class=\"tools\" hidden><input type=\"search\" placeholder=\"Filter by name, function or file\" aria-label=\"Filter sites\"> <span class=\"count\"></span> <button type=\"button\" class=\"all\">Show all {}</button></p>\n",
         sites.len()
     );
     out += &format!("<div class=\"wide\"><table id=\"sites\" data-rows=\"{ROWS}\">\n<thead><tr>");
     for heading in HEADINGS {
-        out += &format!("<th scope=\"col\"><button type=\"button\">{heading}</button></th>");
+        let sorted = if heading == "~share" { " aria-sort=\"descending\"" } else { "" };
+        out += &format!("<th scope=\"col\"{sorted}><button type=\"button\">{heading}</button></th>");
     }
     out += "</tr></thead>\n<tbody>\n";
     for (n, site) in sites.iter().enumerate() {
-        out += &row(site, &labels[&site.site.id], total, n < STACKS);
+        let touched = touched.get(&site.site.id).map_or(&[][..], Vec::as_slice);
+        out += &row(site, &labels[&site.site.id], total, n, touched);
     }
-    out += "</tbody>\n</table></div>\n";
-    if sites.len() > STACKS {
-        out += &format!(
-            "<p>Call stacks are given for the {STACKS} hottest sites; `hearth report --site ID` shows any other.</p>\n"
-        );
-    }
-    out + "</section>\n"
+    out + "</tbody>\n</table></div>\n</section>\n"
 }
 
-fn row(site: &SiteUse, label: &str, total: f64, with_stack: bool) -> String {
+fn row(site: &SiteUse, label: &str, total: f64, n: usize, touched: &[&Touch]) -> String {
     let id = site.site.id;
-    let name = format!("{} <code>{}</code>", text(label), short_id(site));
-    let name = if with_stack { format!("<details><summary>{name}</summary>{}</details>", stack(site)) } else { name };
+    let name = format!(
+        "<span title=\"{}\">{}</span> <code>{}</code>",
+        text(label),
+        text(&words::brief(label)),
+        short_id(site)
+    );
+    let inside = if n < STACKS { stack(site) + &functions(touched) } else { String::new() };
+    let name = format!("<details data-site=\"{n}\"><summary>{name}</summary>{inside}</details>");
     let sampled = site.samples > 0 || site.misses() > 0.0;
     let share = words::share(site.misses(), total);
     // Sorted by the exact value, shown in few digits.
@@ -90,4 +96,20 @@ fn stack(site: &SiteUse) -> String {
         out += "</li>";
     }
     out + "</ol>"
+}
+
+/// The functions that touch the site, with the mean latency of their loads where it was measured.
+fn functions(touched: &[&Touch]) -> String {
+    if touched.is_empty() {
+        return String::new();
+    }
+    let samples = |t: &Touch| (t.loads + t.stores) as f64;
+    let all: f64 = touched.iter().map(|t| samples(t)).sum();
+    let mut out = String::from("<p>Touched by</p><ul>");
+    for touch in touched.iter().take(FUNCTIONS) {
+        let latency = touch.latency.map_or(String::new(), |ns| format!(", loads take {}", words::latency(ns)));
+        let share = words::percent(words::share(samples(touch), all));
+        out += &format!("<li>{}: {}{latency}</li>", text(function(touch)), text(&share));
+    }
+    out + "</ul>"
 }

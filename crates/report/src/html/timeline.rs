@@ -146,7 +146,7 @@ fn picture(
     }
     body += &format!("<path class=\"axis\" d=\"M{} {}H{}\"/>\n", PLOT.0, PLOT.3, PLOT.1);
     format!(
-        "<h3>{title}</h3>\n<p class=\"unit\">{unit}</p>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n"
+        "<h3>{title}</h3>\n<p class=\"unit\">{unit}</p>\n<div class=\"wide\"><svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\n{body}</svg></div>\n"
     )
 }
 

@@ -3,7 +3,7 @@
 
 pub mod compared;
 
-use model::Observed;
+use model::{Bytes, Observed, SiteId, Touch};
 use std::path::PathBuf;
 
 fn tests() -> PathBuf {
@@ -42,4 +42,58 @@ pub fn assert_well_formed(text: &str) {
         }
     }
     assert!(open.is_empty() || open == ["body"], "{open:?}");
+}
+
+/// The fixture's sites over and over.
+pub fn many(count: u64) -> Observed {
+    let mut seen = fixture("lammps");
+    let models = seen.sites.clone();
+    seen.sites = (0..count)
+        .map(|n| {
+            let mut site = models[n as usize % models.len()].clone();
+            site.site.id = SiteId(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            site.peak = Bytes(4096 + n * n % 77_777_777);
+            site.load_misses *= (n % 97) as f64 / 97.0;
+            site
+        })
+        .collect();
+    let ids: Vec<SiteId> = seen.sites.iter().map(|s| s.site.id).collect();
+    for point in &mut seen.timeline {
+        point.live = ids.iter().map(|id| (*id, Bytes(10_000))).collect();
+        point.misses = ids.iter().map(|id| (*id, 5.0)).collect();
+    }
+    seen
+}
+
+/// The fixture with names that would be markup.
+pub fn hostile() -> Observed {
+    let mut evil = fixture("lammps");
+    let attack =
+        "</title></script><script>alert(1)</script><img src=x onerror=alert(1)>\" onload=\"alert(1)'&lt;\0\u{1b}";
+    evil.command.push(attack.to_string());
+    evil.outcome = attack.to_string();
+    evil.sampler = attack.to_string();
+    evil.losses[0].note = attack.to_string();
+    for frame in evil.sites.iter_mut().flat_map(|s| &mut s.site.frames) {
+        if let Some(module) = &mut frame.module {
+            module.path = format!("/x/{attack}");
+        }
+        for line in &mut frame.source {
+            line.function = attack.to_string();
+            line.file = attack.to_string();
+        }
+    }
+    evil.touches = vec![Touch {
+        site: Some(evil.sites[0].site.id),
+        function: attack.to_string(),
+        module: attack.to_string(),
+        file: attack.to_string(),
+        line: 1,
+        loads: 1,
+        stores: 0,
+        misses: 0.0,
+        timed: 0,
+        latency: None,
+    }];
+    evil
 }
