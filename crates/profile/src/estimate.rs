@@ -14,8 +14,8 @@
 //!    next arming plus the wait, unless the period is shorter than the gap. Which of the two holds shows in the
 //!    variance: of the sum, if the phase was kept; of the wait alone, if it was lost (then a period is two waits).
 //! 2. **Lines per visit.** A stepped burst counts the distinct lines of a visit. A burst that ran in one direction
-//!    is a stream; if it ended at its limit, it would have gone on to the end of the page: 64 lines for strides up to
-//!    64 B, `4096 / |stride|` beyond. The burst's own time is part of the time between visits.
+//!    is a stream; if it ended at its limit, it would have gone on to the end of the page, touching as large a share of
+//!    its lines as of those it has passed. The burst's own time is part of the time between visits.
 //! 3. **Cache filter.** H. Che, Y. Tung, Z. Wang, "Hierarchical Web caching systems: modeling, design and
 //!    experimental results", IEEE JSAC 20(7), 2002: in an LRU cache of `C` lines a line referenced at rate `lambda`
 //!    is found with probability `1 - exp(-lambda Tc)`, with one `Tc` for all, such that the expected number of lines
@@ -276,7 +276,9 @@ fn lines_of(b: &Burst) -> (f64, bool) {
     let drifts = b.lines >= 2 && span as f64 >= 0.8 * f64::from(b.lines - 1) * LINE as f64;
     let walked = stride > 0 && (b.monotonic || drifts);
     if walked && b.limited {
-        ((PAGE / stride.clamp(LINE, PAGE)) as f64, true)
+        // It goes on as it began: with gaps, where it leaves lines out.
+        let passed = (span / LINE + 1) as f64;
+        ((LINES_PER_PAGE * f64::from(b.lines) / passed).clamp(1.0, LINES_PER_PAGE), true)
     } else {
         // Not stopped by the limit: what was seen is the whole visit. Half a page in order is a stream too.
         (f64::from(b.lines.max(1)), walked && span >= PAGE / 2)
@@ -514,11 +516,12 @@ mod tests {
 
     #[test]
     fn strides_and_stores_come_from_bursts() {
-        let stride = |stride: i64| lines_of(&Burst { stride, ..walked() });
-        assert_eq!(
-            (stride(8), stride(-64), stride(256), stride(8192)),
-            ((64.0, true), (64.0, true), (16.0, true), (1.0, true))
-        );
+        let stride = |stride: i64, lines: u32| lines_of(&Burst { accesses: 9, lines, stride, ..walked() });
+        assert_eq!((stride(8, 2), stride(-64, 9)), ((64.0, true), (64.0, true)));
+        // One line of four; two of five.
+        let (of_four, of_five) = (stride(256, 9), stride(160, 9));
+        assert!(of_four.1 && (16.0..18.0).contains(&of_four.0), "{of_four:?}");
+        assert!(of_five.1 && (25.0..29.0).contains(&of_five.0), "{of_five:?}");
         // Left after three lines; walked to the end by eight large steps; a stencil that moves on.
         assert_eq!(lines_of(&Burst { accesses: 3, lines: 3, limited: false, ..walked() }), (3.0, false));
         let large = Burst { accesses: 8, lines: 8, limited: false, stride: 512, ..walked() };
