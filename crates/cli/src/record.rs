@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     faults_per_second: u64,
     /// Most of a process's processor time, in percent, that the page-fault sampler may cost; it pauses to keep to it
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.5, value_parser = percent)]
     overhead: f64,
     /// The lab's sampler: every so many cache misses one is sampled; 1 counts them all [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
@@ -74,7 +74,7 @@ const PERIOD: u64 = 1000;
 fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse() {
         Ok(share) if (0.01..=100.0).contains(&share) => Ok(share),
-        _ => Err("give a percentage from 0.01 to 100, for example 1".into()),
+        _ => Err("give a percentage from 0.01 to 100, for example 1.5".into()),
     }
 }
 

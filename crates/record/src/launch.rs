@@ -710,8 +710,7 @@ impl Watch<'_> {
         }
         let watched = watched + paused;
         if sampling && watched < WATCHED_ENOUGH && life > SHORT_LIFE_NS {
-            let note =
-                "percent of the time the sampler had to stand back, because of system calls it cannot see through";
+            let note = "percent of the time the sampler had to stand back, because of system calls it cannot see through, or too many of them";
             self.set_loss(Some(i), "sampler-disarmed", 100 - watched, note);
         }
         self.processes[i].follower.end(&mut self.tally);

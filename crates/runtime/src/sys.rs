@@ -4,7 +4,7 @@
 //! every system call of the process except those made from here. Nothing here touches errno or thread-local storage,
 //! so it can be used in signal handlers and in the sampler's bare thread.
 
-use core::ffi::c_long;
+use core::ffi::{CStr, c_long};
 
 core::arch::global_asm!(
     ".pushsection .text.hearth_sys,\"ax\",@progbits",
@@ -196,5 +196,33 @@ pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> Option<&'a
         }
         call3(libc::SYS_close, fd as usize, 0, 0);
         buffer.get(..len)
+    }
+}
+
+/// Names in a directory.
+pub fn each_entry(path: &CStr, mut each: impl FnMut(&[u8])) {
+    let flags = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
+    // SAFETY: a NUL-terminated path; the kernel fills at most the buffer; records are as getdents64(2) says.
+    unsafe {
+        let fd = call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0]);
+        if fd < 0 {
+            return;
+        }
+        let mut buffer = [0u64; 512];
+        loop {
+            let n = call3(libc::SYS_getdents64, fd as usize, buffer.as_mut_ptr() as usize, size_of_val(&buffer));
+            if n <= 0 {
+                break;
+            }
+            let bytes = core::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), n as usize);
+            let mut at = 0;
+            while let Some(record) = bytes.get(at..).filter(|r| r.len() > 19) {
+                let len = usize::from(u16::from_ne_bytes([record[16], record[17]]));
+                let name = record.get(19..len).unwrap_or(&[]);
+                each(name.split(|&b| b == 0).next().unwrap_or(&[]));
+                at += len.max(19);
+            }
+        }
+        call3(libc::SYS_close, fd as usize, 0, 0);
     }
 }

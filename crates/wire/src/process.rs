@@ -22,6 +22,8 @@ pub const RING_BYTES: usize = 4096 + RING_SLOTS * SLOT_WORDS * 8;
 pub const MAX_RINGS: usize = 128;
 /// Bytes of a process file.
 pub const FILE_BYTES: usize = HEADER_BYTES + MAX_RINGS * RING_BYTES;
+/// Ranges of a process that others may name.
+pub const PEER_RANGES: usize = 32;
 /// Tiers a plan may have.
 pub const MAX_TIERS: usize = 8;
 
@@ -108,6 +110,11 @@ pub struct Header {
     pub sampling: AtomicU32,
     /// Counters.
     pub counters: Counters,
+    /// Memory of this process that others of the session read or write directly: first address, and the one after the last;
+    /// the others write it, and 0 is none.
+    pub peers: [[AtomicU64; 2]; PEER_RANGES],
+    /// Counts what was written to `peers`.
+    pub peers_named: AtomicU64,
     /// Path of the executable, NUL-padded.
     pub exe: [AtomicU8; 1024],
     /// One sentence in UTF-8.

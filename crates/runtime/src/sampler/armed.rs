@@ -222,6 +222,12 @@ pub fn open_range(addr: usize, bytes: usize) {
     locked_in_program(|entries| entries.iter_mut().filter(|e| overlaps(e, addr, bytes)).for_each(|e| settle(e, now)));
 }
 
+/// The same in the sampler's thread, which has all signals blocked.
+pub fn open_range_in_sampler(addr: usize, bytes: usize) {
+    let now = sys::now_in_handler();
+    locked(|entries| entries.iter_mut().filter(|e| overlaps(e, addr, bytes)).for_each(|e| settle(e, now)));
+}
+
 /// Takes the entries that are done out into `done` and returns how many; opens those armed since before `expired` and
 /// bursts without an access since before `stale`. Called by the sampler's thread alone.
 pub fn collect(expired: u64, stale: u64, done: &mut [Entry; MAX]) -> usize {

@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Until it is measured: a usual price of a signal, in ns.
 const USUAL_SIGNAL_NS: u64 = 2_500;
-/// What may be spent before the program has worked for it, and what must be saved up to end a pause.
-const CREDIT_NS: u64 = 2_000_000;
+/// What may be spent before the program has worked for it.
+const CREDIT_NS: u64 = 5_000_000;
 /// What takes longer was not running for some of the time (the machine has other work to do).
 const LONGEST_NS: u64 = 50_000;
 /// Of the budget, what system calls may take of a single thread's time: one half.
@@ -19,7 +19,7 @@ const CALLS_PART: u64 = 2;
 
 static SIGNAL_NS: AtomicU64 = AtomicU64::new(USUAL_SIGNAL_NS);
 /// Millionths of the process's processor time.
-static MOST_PPM: AtomicU64 = AtomicU64::new(10_000);
+static MOST_PPM: AtomicU64 = AtomicU64::new(15_000);
 
 /// Sets the share, in millionths.
 pub fn set(ppm: u64) {

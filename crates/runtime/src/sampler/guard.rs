@@ -470,7 +470,7 @@ fn weigh(slot: &Slot) {
 /// io_uring and kernel AIO use memory when it pleases them.
 fn kernel_uses_memory() -> bool {
     let mut found = false;
-    each_entry(c"/proc/self/fd", |fd| {
+    sys::each_entry(c"/proc/self/fd", |fd| {
         let mut path = [0u8; 64];
         let mut link = [0u8; 64];
         let Some(path) = join(&mut path, &[b"/proc/self/fd/", fd]) else { return };
@@ -499,39 +499,11 @@ fn join<'a>(buffer: &'a mut [u8; 64], parts: &[&[u8]]) -> Option<&'a CStr> {
 }
 
 fn each_thread(mut each: impl FnMut(u32)) {
-    each_entry(c"/proc/self/task", |name| {
+    sys::each_entry(c"/proc/self/task", |name| {
         if name.iter().all(u8::is_ascii_digit) {
             each(name.iter().fold(0, |n, &b| n * 10 + u32::from(b - b'0')));
         }
     });
-}
-
-/// Names in a directory.
-fn each_entry(path: &CStr, mut each: impl FnMut(&[u8])) {
-    let flags = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
-    // SAFETY: a NUL-terminated path; the kernel fills at most the buffer; records are as getdents64(2) says.
-    unsafe {
-        let fd = sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0]);
-        if fd < 0 {
-            return;
-        }
-        let mut buffer = [0u64; 512];
-        loop {
-            let n = sys::call3(libc::SYS_getdents64, fd as usize, buffer.as_mut_ptr() as usize, size_of_val(&buffer));
-            if n <= 0 {
-                break;
-            }
-            let bytes = core::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), n as usize);
-            let mut at = 0;
-            while let Some(record) = bytes.get(at..).filter(|r| r.len() > 19) {
-                let len = usize::from(u16::from_ne_bytes([record[16], record[17]]));
-                let name = record.get(19..len).unwrap_or(&[]);
-                each(name.split(|&b| b == 0).next().unwrap_or(&[]));
-                at += len.max(19);
-            }
-        }
-        sys::call3(libc::SYS_close, fd as usize, 0, 0);
-    }
 }
 
 /// Registers the calling thread if the process is sampled. `born`: it has just been started, so that its trap can be on

@@ -10,6 +10,7 @@
 //!   thread is looked at first.
 //! * [`calls`] – what memory a system call touches.
 //! * [`passing`] – where threads that rested from being looked at come back.
+//! * [`peers`] – memory that other processes read directly.
 //! * [`protect`] – memory that the program protects itself.
 //! * [`signals`] – the handlers (SIGSEGV, SIGTRAP, SIGSYS), and the program's own handlers behind them.
 //! * [`step`] – one thread's single-step state.
@@ -20,6 +21,7 @@ mod budget;
 mod calls;
 pub mod guard;
 mod passing;
+mod peers;
 mod protect;
 pub mod signals;
 pub mod step;

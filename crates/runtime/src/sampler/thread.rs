@@ -5,7 +5,7 @@
 
 use super::armed::{self, Entry, State};
 use super::budget::Account;
-use super::{FAULTS_PER_SECOND, STEPS_PER_SECOND, STOP, guard};
+use super::{FAULTS_PER_SECOND, STEPS_PER_SECOND, STOP, guard, peers};
 use crate::{objects, process, sites, sys};
 use core::sync::atomic::Ordering::*;
 use wire::event::{Burst, Event};
@@ -25,7 +25,7 @@ const BURST_PAUSE_NS: u64 = 2_000_000;
 /// Time (ms) between two bursts of a site: they are to tell how it is walked all along, not how it was filled.
 const BURST_EVERY_MS: u32 = 150;
 /// Time between two looks while pausing.
-const PAUSING_NS: u64 = 50_000_000;
+const PAUSING_NS: u64 = 100_000_000;
 /// What an armed page costs that nobody visits, in visits.
 const QUIET_COST: f64 = 0.25;
 /// Points of a site for a visit, and for a page armed in vain.
@@ -89,6 +89,7 @@ extern "C" fn body() {
     let mut sampler = Sampler { ring, own, random: own.into(), again: [None; armed::MAX], allowance: 0.0, steps: 0.0 };
     let mut pause = TICK_NS;
     let mut account = Account::default();
+    let mut peers_seen = 0;
     while !STOP.load(Acquire) {
         if account.overdrawn() {
             guard::pause(true);
@@ -110,6 +111,7 @@ extern "C" fn body() {
         let mut last = sys::now_in_handler();
         while guard::on() && !STOP.load(Acquire) && !account.overdrawn() {
             sleep(TICK_NS);
+            peers::each_new(&mut peers_seen, armed::open_range_in_sampler);
             let now = sys::now_in_handler();
             sampler.collect(now);
             sampler.arm(now - last);
@@ -235,6 +237,7 @@ impl Sampler {
                 && objects::get(object).is_some_and(|o| o.site == site)
                 && objects::may_arm(object)
                 && !guard::in_use(page)
+                && !peers::named(page)
         };
         if armed::arm(entry, alive) {
             if want_burst {
