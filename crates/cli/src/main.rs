@@ -2,6 +2,7 @@
 
 mod diff;
 mod errors;
+mod import;
 mod lab;
 mod output;
 mod plan;
@@ -25,6 +26,7 @@ struct Cli {
 enum Verb {
     Platform(platform::Args),
     Record(record::Args),
+    Import(import::Args),
     Report(report::Args),
     Diff(diff::Args),
     Plan(plan::Args),
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().verb {
         Verb::Platform(args) => platform::run(args),
         Verb::Record(args) => record::run(args),
+        Verb::Import(args) => import::run(args),
         Verb::Report(args) => report::run(args),
         Verb::Diff(args) => diff::run(args),
         Verb::Plan(args) => plan::run(args),

@@ -15,6 +15,7 @@ const EXAMPLES: &str = "\
 EXAMPLES
   hearth record -- ./app --size 10            writes app.hearth
   hearth record -o run1.hearth -- mpirun -n 2 ./app
+  hearth record --sampler perf -- ./app       misses as the processor counts them (PEBS, IBS, SPE)
   hearth record --sampler none -- ./app       objects and residency only, no access samples
   hearth lab run -- hearth record --sampler lab -o app.hearth -- ./app
                                               misses as the emulated machine counts them
@@ -42,7 +43,8 @@ pub struct Args {
     /// Most of a process's processor time, in percent, that the page-fault sampler may cost; it pauses to keep to it
     #[arg(long, value_name = "PERCENT", default_value_t = 1.5, value_parser = percent)]
     overhead: f64,
-    /// The lab's sampler: every so many cache misses one is sampled; 1 counts them all [default: 1000]
+    /// Samplers lab and perf: every so many events (cache misses; ops, for IBS and SPE) one is sampled; 1 counts them all
+    /// [default: 1000 for lab, 1000 samples a second and thread for perf]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     period: Option<u64>,
     /// Last-level cache to estimate misses for [default: this machine's]
@@ -58,18 +60,17 @@ pub struct Args {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Sampler {
-    /// The page-fault sampler: it works for every user on every CPU
+    /// The processor's where it works, in the lab's guest the lab's, else by page faults; says which and why
     Auto,
-    /// Protects random pages for a moment and sees who touches them
+    /// The processor's own memory sampling: PEBS of Intel, IBS of AMD, SPE of Arm
+    Perf,
+    /// Protects random pages for a moment and sees who touches them; works for every user on every CPU
     PageFault,
     /// The cache misses of the lab's emulated machine (works inside `hearth lab run` only)
     Lab,
     /// No samples
     None,
 }
-
-/// Period of the lab's sampler: a program that misses 10 million times a second is sampled 10,000 times.
-const PERIOD: u64 = 1000;
 
 fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse() {
@@ -89,14 +90,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.llc == Some(Bytes(0)) {
         bail!("--llc 0: give the size of the last-level cache, for example 32MiB");
     }
+    let (faults_per_second, most_ppm) = (args.faults_per_second, (args.overhead * 10_000.0) as u64);
     let sampler = match (args.sampler, args.period) {
-        (Sampler::Lab, period) => record::Sampler::Lab { period: period.unwrap_or(PERIOD) },
-        (_, Some(_)) => bail!("--period is for the lab's sampler: give --sampler lab with it"),
+        (Sampler::Lab, period) => record::Sampler::Lab { period: period.unwrap_or(record::LAB_PERIOD) },
+        (Sampler::Perf, period) => record::Sampler::Perf { period },
+        (_, Some(_)) => bail!("--period is for samplers of misses: give --sampler perf or --sampler lab with it"),
         (Sampler::None, None) => record::Sampler::None,
-        (Sampler::Auto | Sampler::PageFault, None) => {
-            let most_ppm = (args.overhead * 10_000.0) as u64;
-            record::Sampler::PageFault { faults_per_second: args.faults_per_second, most_ppm }
-        }
+        (Sampler::Auto, None) => record::Sampler::Auto { faults_per_second, most_ppm },
+        (Sampler::PageFault, None) => record::Sampler::PageFault { faults_per_second, most_ppm },
     };
     let plan = args.plan.as_deref().map(plan_file::read).transpose()?;
     let mut command = args.command.into_iter();
@@ -161,6 +162,9 @@ fn summary(recorded: &Recorded) {
     );
     for note in &recorded.notes {
         eprintln!("hearth: {note}");
+    }
+    if let Some(chosen) = &recorded.chosen {
+        eprintln!("hearth: {chosen}");
     }
     for loss in &outcome.losses {
         eprintln!("hearth: {} ({}): {}", loss.kind, loss.count, loss.note);

@@ -2,7 +2,7 @@
 //! up. A sample stands for as many misses as its weight says.
 
 use crate::estimate::SiteEstimate;
-use crate::schema::{LAB, MISS_INTERVAL_NS};
+use crate::schema::{DHAT, LAB, MISS_INTERVAL_NS};
 use crate::summary::{spread, unsigned};
 use model::Pattern;
 use rusqlite::{Connection, OptionalExtension, Result};
@@ -33,6 +33,8 @@ enum Taken {
     Lab(u64),
     /// In another way, which the profile puts into words.
     Otherwise(String),
+    /// Not sampled, but counted one and all.
+    All(String),
 }
 
 /// Whether this sampler fills the table `miss`.
@@ -46,8 +48,12 @@ pub(crate) fn counted(db: &Connection, sampler: &str, interval: u64, intervals: 
         db.query_row("SELECT value FROM meta WHERE key = ?", [key], |r| r.get(0)).optional()
     };
     let period = meta("period")?.and_then(|p| p.parse().ok()).unwrap_or(1);
-    let taken =
-        if sampler == LAB { Taken::Lab(period) } else { Taken::Otherwise(meta("sampling")?.unwrap_or_default()) };
+    let how = meta("sampling")?.unwrap_or_default();
+    let taken = match sampler {
+        LAB => Taken::Lab(period),
+        DHAT => Taken::All(how),
+        _ => Taken::Otherwise(how),
+    };
     let mut out = Counted { sites: HashMap::new(), samples: 0, astray: 0, elsewhere: BTreeMap::new(), taken };
     let mut ahead: HashMap<i64, u64> = HashMap::new();
     let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
@@ -109,6 +115,7 @@ impl Counted {
                 "period {n}: one of {n} misses of the emulated machine's last-level cache; the hottest site rests on \
                  {hottest} of them, which alone leaves an error of {error:.1} %"
             ),
+            Taken::All(how) => how.clone(),
             Taken::Otherwise(how) => format!(
                 "{how}; the hottest site rests on {hottest} of the samples, which alone leaves an error of {error:.1} %"
             ),

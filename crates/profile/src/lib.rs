@@ -3,10 +3,12 @@
 //! * [`schema`] – the tables.
 //! * [`Writer`] – fills a profile while the program runs; whatever was committed survives a `kill -9` of the recorder.
 //! * [`open`] and [`Profile::observed`] – reads one, finished or not, and sums it up per site.
+//! * [`Amend`] – puts samples that were taken elsewhere into one.
 //! * [`estimate`] – from armed pages to cache misses: the pure function behind a site's misses.
 //! * `counted` – the same from a sampler that sees misses themselves.
 //! * `touches` – samples by function.
 
+mod amend;
 mod counted;
 pub mod estimate;
 mod reader;
@@ -15,8 +17,9 @@ mod summary;
 mod touches;
 mod writer;
 
+pub use amend::{Amend, Life, ProcessLife};
 pub use reader::{Profile, open};
-pub use schema::{LAB, MISS_INTERVAL_NS, PERF, PERF_DATA};
+pub use schema::{DHAT, LAB, MISS_INTERVAL_NS, PERF, PERF_DATA};
 pub use writer::{
     FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow, VisitRow,
     Writer,
@@ -70,6 +73,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What it is.
+        what: String,
+    },
+    /// Samples of another source cannot be put into it.
+    #[error("{} cannot take these samples ({what}); record the run with `hearth record --sampler none`", path.display())]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
         what: String,
     },
     /// Writing failed.

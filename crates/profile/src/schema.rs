@@ -14,8 +14,10 @@ pub const LAB: &str = "lab";
 pub const PERF: &str = "perf";
 /// Name of samples that came out of a `perf.data` file.
 pub const PERF_DATA: &str = "perf.data";
+/// Name of what valgrind's DHAT counted.
+pub const DHAT: &str = "dhat";
 /// The samplers that fill the table `miss`.
-pub const COUNTING: [&str; 3] = [LAB, PERF, PERF_DATA];
+pub const COUNTING: [&str; 4] = [LAB, PERF, PERF_DATA, DHAT];
 
 /// Makes the tables. All times are ns since the start of the run, all sizes bytes, all addresses the program's.
 pub const TABLES: &str = "

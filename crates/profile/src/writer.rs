@@ -471,38 +471,12 @@ impl Writer {
 
     /// Adds sampled misses; those of one place and interval may come in several rows.
     pub fn miss(&mut self, m: &MissRow) -> Result<(), Error> {
-        self.put(
-            "INSERT INTO miss VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            params![
-                m.process.unwrap_or(0),
-                m.site,
-                m.place,
-                m.start_ns as i64,
-                m.loads as i64,
-                m.stores as i64,
-                m.ahead as i64,
-                m.latency_ns as i64,
-                m.load_weight as i64,
-                m.store_weight as i64
-            ],
-        )
+        put_miss(&self.db, m).map_err(|e| self.fail(e))
     }
 
     /// Adds samples by where their data came from.
     pub fn source(&mut self, s: &SourceRow) -> Result<(), Error> {
-        self.put(
-            "INSERT INTO source VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            params![
-                s.process.unwrap_or(0),
-                s.site,
-                s.place,
-                s.source,
-                s.loads as i64,
-                s.stores as i64,
-                s.timed as i64,
-                s.latency_ns as i64
-            ],
-        )
+        put_source(&self.db, s).map_err(|e| self.fail(e))
     }
 
     /// Adds to the samples of an instruction on a place.
@@ -527,10 +501,7 @@ impl Writer {
 
     /// Says what was lost so far, replacing what was said before. `process` is `None` for the run as a whole.
     pub fn loss(&mut self, process: Option<i64>, kind: &str, count: u64, note: &str) -> Result<(), Error> {
-        self.put(
-            "INSERT OR REPLACE INTO loss VALUES (?, ?, ?, ?)",
-            params![process.unwrap_or(0), kind, count as i64, note],
-        )
+        put_loss(&self.db, process, kind, count, note).map_err(|e| self.fail(e))
     }
 
     /// The distinct code offsets of a module that frames and instructions refer to.
@@ -590,6 +561,52 @@ impl Writer {
         let _ = std::fs::remove_file(beside(&path, "-journal"));
         let _ = std::fs::remove_file(path);
     }
+}
+
+pub(crate) fn put_miss(db: &Connection, m: &MissRow) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT INTO miss VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?.execute(params![
+        m.process.unwrap_or(0),
+        m.site,
+        m.place,
+        m.start_ns as i64,
+        m.loads as i64,
+        m.stores as i64,
+        m.ahead as i64,
+        m.latency_ns as i64,
+        m.load_weight as i64,
+        m.store_weight as i64
+    ])?;
+    Ok(())
+}
+
+pub(crate) fn put_source(db: &Connection, s: &SourceRow) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT INTO source VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?.execute(params![
+        s.process.unwrap_or(0),
+        s.site,
+        s.place,
+        s.source,
+        s.loads as i64,
+        s.stores as i64,
+        s.timed as i64,
+        s.latency_ns as i64
+    ])?;
+    Ok(())
+}
+
+pub(crate) fn put_loss(
+    db: &Connection,
+    process: Option<i64>,
+    kind: &str,
+    count: u64,
+    note: &str,
+) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT OR REPLACE INTO loss VALUES (?, ?, ?, ?)")?.execute(params![
+        process.unwrap_or(0),
+        kind,
+        count as i64,
+        note
+    ])?;
+    Ok(())
 }
 
 /// Whether a recorder is at work on this profile.

@@ -12,6 +12,7 @@ use crate::code::Code;
 use crate::follow::{Follower, RawFrame, Sink, Started, Tally, tell};
 use crate::maps::Layouts;
 use crate::misses::{Miss, Misses, TOLERANCE_NS};
+use crate::open_files;
 use crate::outside::Outside;
 use crate::residency::{self, Refused};
 use crate::rings::{NotYet, ProcessFile};
@@ -300,11 +301,15 @@ impl Launch {
         command.arg0(&self.name).args(&self.args).env(ENV, session.dir());
         command.env("LD_PRELOAD", preload(&self.runtime, session.dir())?);
         let before = signals.0.clone();
-        // SAFETY: sigaction is async-signal-safe, and the closure allocates nothing.
+        let files = open_files::before();
+        // SAFETY: both calls are async-signal-safe, and the closure allocates nothing.
         unsafe {
             command.pre_exec(move || {
                 for (signal, old) in &before {
                     libc::sigaction(*signal, old, std::ptr::null_mut());
+                }
+                if let Some(limit) = &files {
+                    libc::setrlimit(libc::RLIMIT_NOFILE, limit);
                 }
                 Ok(())
             });
@@ -480,6 +485,7 @@ impl Watch<'_> {
         let Some(sampler) = self.outside.as_deref_mut() else { return };
         let (processes, by_pid, tally) = (&mut self.processes, &self.by_pid, &mut self.tally);
         let sink = &mut *self.sink;
+        let everyone = sampler.everyone();
         let mut unknown: Vec<(u32, Miss)> = Vec::new();
         let mut result = Ok(());
         let mut current: (u32, Option<usize>) = (0, None);
@@ -505,6 +511,7 @@ impl Watch<'_> {
             match self.by_pid.get(&pid).map(|&i| &mut self.processes[i]).filter(|p| !p.over) {
                 Some(p) if result.is_ok() => result = p.follower.miss(&miss, &mut self.tally, self.sink),
                 Some(_) => {}
+                None if everyone => {}
                 None => {
                     self.strangers.miss(&miss);
                     self.tally.visits += 1;

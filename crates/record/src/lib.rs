@@ -4,22 +4,26 @@
 //! 2. [`session`] is the private directory that recorder and runtime share.
 //! 3. [`launch`] starts the program in it and follows it to its end: [`rings`] reads the events of each process,
 //!    [`follow`] keeps the objects alive, [`residency`] asks the kernel where their pages are.
-//!    Samplers that lie outside of the process ([`outside`]): in the lab's guest [`lab`] reads its virtual PEBS.
-//!    [`misses`] says whose each of their samples is. [`touches`] counts samples by instruction, and [`code`] says in
-//!    which file that lies.
+//!    Samplers that lie outside of the process ([`outside`]): [`perf`] reads the processor's own samples, and in the lab's
+//!    guest [`lab`] its virtual PEBS. [`misses`] says whose each of their samples is. [`touches`] counts samples by
+//!    instruction, and [`code`] says in which file that lies.
 //! 4. Whoever wants to know is a [`follow::Sink`]; [`recording`] is the one that writes a profile.
 //! 5. [`guide`] makes a plan ready for a guided run; [`rebuilt`] finds its frames again in a module that was rebuilt.
-//! 6. [`symbols`] gives frames their source form after the run.
+//! 6. [`import`] makes profiles of what other tools have seen.
+//! 7. [`symbols`] gives frames their source form after the run.
 
 pub mod code;
 pub mod follow;
 pub mod guide;
+pub mod import;
 pub mod lab;
 pub mod landing;
 pub mod launch;
 pub mod maps;
 pub mod misses;
+pub mod open_files;
 pub mod outside;
+pub mod perf;
 pub mod program;
 pub mod rebuilt;
 pub mod recording;
@@ -31,7 +35,7 @@ pub mod symbols;
 pub mod touches;
 
 pub use launch::{Launch, Outcome};
-pub use recording::{Options, Progress, Recorded, Sampler, record};
+pub use recording::{LAB_PERIOD, Options, Progress, Recorded, Sampler, record};
 
 /// What went wrong, as one sentence for the user.
 #[derive(Debug, thiserror::Error)]

@@ -19,6 +19,11 @@ pub trait Outside {
     /// of their times. Later ones stay where they are.
     fn take(&mut self, epoch_ns: u64, horizon: u64, each: &mut dyn FnMut(u32, &Miss));
 
+    /// Samples of programs that have nothing to do with this one come too, and are to be thrown away.
+    fn everyone(&self) -> bool {
+        false
+    }
+
     /// What sampling has lost so far: kind, count and sentence.
     fn losses(&self) -> Vec<(&'static str, u64, String)>;
 }

@@ -5,6 +5,9 @@ use crate::lab::Lab;
 use crate::launch::{Launch, Outcome, find_runtime, now_ns};
 use crate::misses::{Counts, Place, Source, Sourced};
 use crate::outside::Outside;
+use crate::perf::Perf;
+use crate::perf::cpu::Cpu;
+use crate::perf::events::{OTHERWISE, page_faults};
 use crate::residency::SitePages;
 use crate::touches::Touch;
 use crate::{Error, guide, program, statics, symbols};
@@ -22,6 +25,9 @@ use wire::session::flags;
 
 /// Last-level cache to reckon with where the machine does not tell: a usual size of a core group.
 const USUAL_LLC: Bytes = Bytes::mib(32);
+
+/// Usual period of the lab's sampler: a program that misses 10 million times a second is sampled 10,000 times.
+pub const LAB_PERIOD: u64 = 1000;
 
 /// What to record and how.
 #[derive(Clone, Debug)]
@@ -47,6 +53,13 @@ pub struct Options {
 /// A source of access samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampler {
+    /// The best that works here: the processor's, in the lab's guest the lab's, else by page faults.
+    Auto {
+        /// For the page-fault sampler.
+        faults_per_second: u64,
+        /// For the page-fault sampler.
+        most_ppm: u64,
+    },
     /// None.
     None,
     /// The runtime's page-fault sampler.
@@ -56,6 +69,14 @@ pub enum Sampler {
         /// Most of a process's processor time that it may cost, in millionths.
         most_ppm: u64,
     },
+    /// The processor's own memory sampling.
+    Perf {
+        /// Every so many events one is sampled; none: at a steady rate.
+        period: Option<u64>,
+    },
+    /// First touches of pages, as the kernel's page-fault events tell them. They go the way of the processor's samples on
+    /// machines that have none, so that it can be tested there; they are not misses.
+    FirstTouches,
     /// The virtual PEBS of the lab.
     Lab {
         /// Every so many misses one is sampled; 1: all.
@@ -84,6 +105,8 @@ pub enum Progress {
 /// A recorded run.
 #[derive(Debug)]
 pub struct Recorded {
+    /// Which sampler [`Sampler::Auto`] has chosen and why, as one sentence.
+    pub chosen: Option<String>,
     /// How the run went.
     pub outcome: Outcome,
     /// The profile.
@@ -105,11 +128,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
             name.into()
         }
     };
-    let (flags, faults_per_second, most_ppm, mut lab) = match options.sampler {
-        Sampler::None => (0, 0, 0, None),
-        Sampler::PageFault { faults_per_second, most_ppm } => (flags::SAMPLER, faults_per_second, most_ppm, None),
-        Sampler::Lab { period } => (flags::LAB, 0, 0, Some(Lab::find(period)?)),
-    };
+    let mut sampling = Sampling::begin(options.sampler)?;
     let guide = options.plan.as_ref().map(|plan| guide::prepare(plan, &program)).transpose()?;
     let guided = if guide.is_some() { flags::PLAN } else { 0 };
     // What the plan places has to be recorded too.
@@ -122,21 +141,13 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         cwd: std::env::current_dir().map(|d| d.display().to_string()).unwrap_or_default(),
         started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         threshold: threshold.0,
-        sampler: match options.sampler {
-            Sampler::None => "none",
-            Sampler::PageFault { .. } => "page-fault",
-            Sampler::Lab { .. } => profile::LAB,
-        }
-        .into(),
-        period: match options.sampler {
-            Sampler::Lab { period } => Some(period),
-            _ => None,
-        },
-        sampling: None,
+        sampler: sampling.name.into(),
+        period: sampling.period,
+        sampling: sampling.how.take(),
         epoch_ns,
         tiers: options.plan.as_ref().map_or(Vec::new(), |p| p.tiers.clone()),
     };
-    let (machine, unknown) = machine(options);
+    let (machine, unknown) = machine(options, sampling.name);
     let mut sink = ToProfile::new(Writer::create(&output, &run, &machine)?, progress);
     for (kind, note) in &unknown {
         sink.writer.loss(None, kind, 1, note)?;
@@ -147,16 +158,16 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         name: options.program.clone(),
         args: options.args.clone(),
         runtime,
-        flags: flags::EVENTS | flags | guided,
+        flags: flags::EVENTS | sampling.flags | guided,
         threshold: threshold.0,
-        faults_per_second,
+        faults_per_second: sampling.faults_per_second,
         // A step costs two signals, a visit one: twice as many steps as visits keep both at a few percent of a processor.
-        steps_per_second: 2 * faults_per_second,
-        most_ppm,
+        steps_per_second: 2 * sampling.faults_per_second,
+        most_ppm: sampling.most_ppm,
         epoch_ns,
         plan: guide.as_ref().map(|g| g.image.clone()),
     };
-    let mut outcome = match launch.run_with(&mut sink, lab.as_mut().map(|l| l as &mut dyn Outside)) {
+    let mut outcome = match launch.run_with(&mut sink, sampling.outside.as_deref_mut()) {
         Ok(outcome) => outcome,
         Err(e) => {
             sink.writer.discard();
@@ -167,7 +178,84 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         // The program has run: its exit status is to be kept whatever becomes of the profile.
         outcome.losses.push(Loss { kind: "profile-incomplete".into(), count: 1, note: e.0 });
     }
-    Ok(Recorded { outcome, profile: output, notes: guide.map_or(Vec::new(), |g| g.notes) })
+    let notes = guide.map_or(Vec::new(), |g| g.notes);
+    Ok(Recorded { chosen: sampling.chosen, outcome, profile: output, notes })
+}
+
+/// A sampler made ready.
+struct Sampling {
+    /// Its name in the profile.
+    name: &'static str,
+    /// For the runtime.
+    flags: u64,
+    faults_per_second: u64,
+    most_ppm: u64,
+    outside: Option<Box<dyn Outside>>,
+    period: Option<u64>,
+    how: Option<String>,
+    chosen: Option<String>,
+}
+
+impl Sampling {
+    /// Makes a sampler ready, or says why it does not work here.
+    fn begin(sampler: Sampler) -> Result<Sampling, Error> {
+        let blank = |name| Sampling {
+            name,
+            flags: 0,
+            faults_per_second: 0,
+            most_ppm: 0,
+            outside: None,
+            period: None,
+            how: None,
+            chosen: None,
+        };
+        let perf = |perf: Perf| Sampling {
+            how: Some(perf.how().to_string()),
+            outside: Some(Box::new(perf)),
+            ..blank(profile::PERF)
+        };
+        Ok(match sampler {
+            Sampler::Auto { faults_per_second, most_ppm } => {
+                return Sampling::best(Sampler::PageFault { faults_per_second, most_ppm });
+            }
+            Sampler::None => blank("none"),
+            Sampler::PageFault { faults_per_second, most_ppm } => {
+                Sampling { flags: flags::SAMPLER, faults_per_second, most_ppm, ..blank("page-fault") }
+            }
+            Sampler::Perf { period } => perf(Perf::find(period)?),
+            Sampler::FirstTouches => perf(Perf::open(page_faults(), &Cpu::here())?),
+            Sampler::Lab { period } => {
+                let lab = Lab::find(period)?;
+                Sampling {
+                    flags: flags::LAB,
+                    outside: Some(Box::new(lab)),
+                    period: Some(period),
+                    ..blank(profile::LAB)
+                }
+            }
+        })
+    }
+
+    /// The best that works here; `faults` works everywhere.
+    fn best(faults: Sampler) -> Result<Sampling, Error> {
+        let chosen = |what: Sampling, why: String| Sampling { chosen: Some(why), ..what };
+        // In the guest there is no processor's sampling, and the lab's counts the misses of the machine that is emulated.
+        if let Ok(lab) = Sampling::begin(Sampler::Lab { period: LAB_PERIOD }) {
+            return Ok(chosen(lab, "sampler lab: this is the lab's guest".into()));
+        }
+        match Sampling::begin(Sampler::Perf { period: None }) {
+            Ok(perf) => {
+                let why = format!("sampler perf: {}", perf.how.as_deref().unwrap_or_default());
+                Ok(chosen(perf, why))
+            }
+            Err(Error(why)) => {
+                let why = why.trim_start_matches("--sampler perf: ");
+                let why = why.strip_suffix(OTHERWISE).unwrap_or(why).trim_end_matches("; ");
+                let faults = Sampling::begin(faults)?;
+                Ok(chosen(faults, format!("sampler page-fault: {why}")))
+            }
+        }
+    }
 }
 
 /// After the run: source forms, losses of the run as a whole, estimates.
@@ -220,7 +308,7 @@ fn symbolise(writer: &mut Writer, progress: &mut dyn FnMut(Progress)) -> Result<
 }
 
 /// Describes the machine, and says what could not be found out.
-fn machine(options: &Options) -> (Machine, Vec<(&'static str, String)>) {
+fn machine(options: &Options, sampler: &str) -> (Machine, Vec<(&'static str, String)>) {
     let mut unknown = Vec::new();
     let platform = match &options.platform {
         Ok(p) => Some(p.clone()),
@@ -232,8 +320,8 @@ fn machine(options: &Options) -> (Machine, Vec<(&'static str, String)>) {
     let (llc, llc_origin) = match (options.llc, platform.as_ref().and_then(|p| p.llc)) {
         (Some(llc), _) => (llc, Origin::User),
         (None, Some(figure)) => (figure.value, figure.origin),
-        // Misses that the lab counts are those of its own cache.
-        (None, None) if matches!(options.sampler, Sampler::Lab { .. }) => (USUAL_LLC, Origin::Predicted),
+        // Misses that are counted are those of a real cache, or the lab's; its size is not reckoned with.
+        (None, None) if sampler == profile::LAB || sampler == profile::PERF => (USUAL_LLC, Origin::Predicted),
         (None, None) => {
             unknown.push((
                 "llc-unknown",

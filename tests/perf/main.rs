@@ -1,0 +1,104 @@
+//! The road of the processor's samples, on machines that have none: the kernel's page-fault events carry an address and a
+//! process as those do, and how many there must be on each object is known: one for each page, at its first touch.
+
+mod imports;
+
+use hearth_tests::{Ended, Room, function_sites, hearth, program};
+use model::{Bytes, Observed};
+use record::{Options, Recorded, Sampler};
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+const PAGE: u64 = 4096;
+
+/// One at a time: the recorder takes signals for the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Records into `touched.hearth`, sampling first touches.
+fn touches(room: &Room, command: &[&str]) -> (Recorded, Observed) {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let library: PathBuf = hearth().with_file_name("libhearth.so");
+    // SAFETY: under the lock, and nothing else in this process reads the environment meanwhile.
+    unsafe { std::env::set_var("HEARTH_LIBRARY", library) };
+    let options = Options {
+        program: command[0].into(),
+        args: command[1..].iter().map(Into::into).collect(),
+        output: Some(room.path("touched.hearth")),
+        threshold: Bytes::kib(4),
+        sampler: Sampler::FirstTouches,
+        llc: None,
+        platform: Err("not asked".into()),
+        plan: None,
+    };
+    let recorded = record::record(&options, &mut |_| ()).expect("page-fault events work for every user");
+    assert_eq!(recorded.outcome.code, 0, "{}", recorded.outcome.how);
+    (recorded, room.observed("touched.hearth"))
+}
+
+/// Whether the kernel gives huge pages unasked: then one fault stands for many pages.
+fn huge_pages_unasked() -> bool {
+    std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").is_ok_and(|t| t.contains("[always]"))
+}
+
+#[test]
+fn every_first_touch_is_on_the_object_that_was_touched() {
+    let room = Room::new();
+    let (recorded, observed) = touches(&room, &[&program("eight"), "--work", "20", "--threads", "2", "--scale", "10"]);
+    assert!(recorded.outcome.losses.iter().all(|l| l.kind == "platform-unknown"), "{:?}", recorded.outcome.losses);
+    assert_eq!(observed.sampler, "perf");
+    assert!(observed.sampler_error.starts_with("page faults"), "{}", observed.sampler_error);
+    let functions =
+        ["stream_read", "stream_write", "strided", "random_read", "random_write", "chase", "rmw", "resident"];
+    for name in functions {
+        let function = format!("alloc_{name}");
+        let sites: Vec<_> = function_sites(&observed, &function).collect();
+        assert_eq!(sites.len(), 1, "{function}");
+        let pages = sites[0].peak.0.div_ceil(PAGE);
+        println!("{function}: {pages} pages, {} samples", sites[0].samples);
+        if huge_pages_unasked() {
+            assert!((1..=pages).contains(&sites[0].samples), "{function}");
+        } else {
+            assert_eq!(sites[0].samples, pages, "{function}");
+            assert_eq!(sites[0].misses(), pages as f64, "a sample weighs as much as its period");
+        }
+    }
+}
+
+/// Children get the events of their parents, and their objects get the children's samples.
+#[test]
+fn children_are_sampled_as_their_parents_are() {
+    let room = Room::new();
+    let script = format!("{0} --work 2 --scale 5 >/dev/null && ({0} --work 2 --scale 5 >/dev/null)", program("eight"));
+    let (_, observed) = touches(&room, &["sh", "-c", &script]);
+    let site = function_sites(&observed, "alloc_chase").next().expect("the chase");
+    let pages = site.largest.0.div_ceil(PAGE);
+    assert_eq!(site.objects, 2);
+    if !huge_pages_unasked() {
+        assert_eq!(site.samples, 2 * pages);
+    }
+}
+
+/// What the processor cannot do here is one sentence and status 2; where it can, it works.
+#[test]
+fn the_processors_own_samples_or_a_sentence() {
+    let room = Room::new();
+    let Ended { status, stderr, .. } =
+        room.record(&["--sampler", "perf"], "x.hearth", &[&program("eight"), "--work", "200"]);
+    match status {
+        0 => {
+            let observed = room.observed("x.hearth");
+            assert!(observed.sampler == "perf" && observed.total_misses() > 0.0, "{observed:?}");
+        }
+        _ => {
+            assert_eq!(status, 2, "{stderr}");
+            let one = stderr.trim_end();
+            assert!(one.starts_with("hearth: --sampler perf: ") && one.lines().count() == 1, "{stderr}");
+            assert!(one.contains("--sampler page-fault"), "no remedy: {one}");
+            assert!(!room.path("x.hearth").exists());
+        }
+    }
+    let auto = room.record(&[], "auto.hearth", &[&program("phases")]).expect(0);
+    let chosen = if status == 0 { "hearth: sampler perf: " } else { "hearth: sampler page-fault: " };
+    assert!(auto.stderr.lines().any(|l| l.starts_with(chosen)), "{}", auto.stderr);
+    assert_eq!(room.observed("auto.hearth").sampler, if status == 0 { "perf" } else { "page-fault" });
+}
