@@ -182,8 +182,8 @@ fn fill(writer: &mut Writer, dhat: &File, threshold: Bytes) -> Result<Imported, 
         writer.frames(SiteId(id), &rows, false)?;
         let site = writer.site(SiteId(id))?;
         for point in points {
-            objects += point.tbk;
-            merged += point.tbk.saturating_sub(MOST_OBJECTS);
+            objects = objects.saturating_add(point.tbk);
+            merged = merged.saturating_add(point.tbk.saturating_sub(MOST_OBJECTS));
             let (mut first, mut last) = (dhat.te, 0);
             for (size, alloc_ns, free_ns) in lay_out(point, dhat.te, dhat.tg) {
                 number += 1;
