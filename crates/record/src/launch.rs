@@ -27,7 +27,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering::*};
 use std::time::{Duration, Instant};
 use wire::process::state;
-use wire::session::{Config, ENV, FAILED, LOADED, PROCESS_SUFFIX, flags};
+use wire::session::{Config, ENV, FAILED, LOADED, PASSED_OVER, PROCESS_SUFFIX, flags};
 
 /// How long other processes are followed after the program itself has ended.
 pub const GRACE: Duration = Duration::from_secs(1);
@@ -53,6 +53,8 @@ const UNLOADED: &str = "the runtime was not loaded into any process: the program
                         runs where the session's directory cannot be seen (chroot, container)";
 const NO_ROOM: &str =
     "a process could not make its file in the session's directory (is /dev/shm full?); it ran on its own allocator";
+const NO_RIGHTS: &str = "a forked process could not make its file in the session's directory (it changed its user, or /dev/shm is full); \
+                     it ran on its own allocator";
 const NOTHING: &str = "no process allocated anything as large as the threshold, so there was nothing to manage";
 
 /// What to start and how to watch it.
@@ -133,7 +135,7 @@ pub fn find_runtime() -> Result<PathBuf, Error> {
         });
     }
     let me =
-        std::env::current_exe().map_err(|e| Error(format!("cannot find out where the hearth command lies: {e}")))?;
+        std::env::current_exe().map_err(|e| Error(format!("cannot find out where the hearth command lies, to find {NAME} beside it: {e}; set HEARTH_LIBRARY to its path")))?;
     let here = me.parent().unwrap_or(Path::new("/"));
     let candidates = [here.join(NAME), here.join("../lib/hearth").join(NAME)];
     candidates.iter().find_map(|c| std::fs::canonicalize(c).ok()).ok_or_else(|| {
@@ -199,7 +201,8 @@ impl Drop for Signals {
 
 /// A process under observation.
 struct Watched {
-    file: ProcessFile,
+    /// Until its books are closed: of thousands of short processes, only those alive cost memory and descriptors.
+    file: Option<ProcessFile>,
     follower: Follower,
     code: Code,
     seen: Instant,
@@ -300,6 +303,12 @@ impl Launch {
         let mut command = Command::new(&self.program);
         command.arg0(&self.name).args(&self.args).env(ENV, session.dir());
         command.env("LD_PRELOAD", preload(&self.runtime, session.dir())?);
+        // A program of the tree that is built with AddressSanitizer would refuse to start with anything preloaded. The
+        // runtime does nothing in it.
+        let mut sanitiser = std::env::var_os("ASAN_OPTIONS").unwrap_or_default();
+        sanitiser.push(if sanitiser.is_empty() { "" } else { ":" });
+        sanitiser.push("verify_asan_link_order=0");
+        command.env("ASAN_OPTIONS", sanitiser);
         let before = signals.0.clone();
         let files = open_files::before();
         // SAFETY: both calls are async-signal-safe, and the closure allocates nothing.
@@ -408,7 +417,7 @@ impl Watch<'_> {
         let (mut seen, mut ending) = (Vec::new(), false);
         for i in (0..self.processes.len()).filter(|&i| !self.processes[i].over).collect::<Vec<_>>() {
             // The state is read first: what was published before it changed is then in the rings.
-            let file = &self.processes[i].file;
+            let Some(file) = &self.processes[i].file else { continue };
             let gone = file.gone();
             let state = file.header().state.load(Acquire);
             let last = gone || state == state::ENDED || state == state::PASSED;
@@ -440,7 +449,7 @@ impl Watch<'_> {
                 self.tell_touches(i);
                 self.processes[i].read_at_exit = true;
                 self.read_residency(i, self.now());
-                self.processes[i].file.acknowledge_exit();
+                self.processes[i].file.iter().for_each(ProcessFile::acknowledge_exit);
             }
             if last {
                 self.finish(i, if gone { Ended::Gone } else { Ended::Said });
@@ -580,7 +589,15 @@ impl Watch<'_> {
         self.by_pid.insert(started.pid, index);
         let code = Code::of(started.pid);
         let layout_at = started.start_ns;
-        self.processes.push(Watched { file, follower, code, seen, read_at_exit: false, over: false, summary });
+        self.processes.push(Watched {
+            file: Some(file),
+            follower,
+            code,
+            seen,
+            read_at_exit: false,
+            over: false,
+            summary,
+        });
         self.look(index, layout_at);
     }
 
@@ -606,7 +623,7 @@ impl Watch<'_> {
     /// Looks what lies where in a process; what is new counts from `time` on.
     fn look(&mut self, i: usize, time: u64) {
         let p = &mut self.processes[i];
-        let Some(layout) = self.layouts.of(p.file.pid()) else { return };
+        let Some(layout) = self.layouts.of(p.summary.pid as i32) else { return };
         // In a guided run the runtime tells which variables it moved.
         let statics = self.flags & flags::PLAN == 0;
         if let Err(e) = p.follower.look(&layout, statics, time, &mut self.tally, self.sink) {
@@ -617,7 +634,7 @@ impl Watch<'_> {
     fn read_residency(&mut self, i: usize, now: u64) {
         self.look(i, now);
         let p = &self.processes[i];
-        let pid = p.file.pid();
+        let pid = p.summary.pid as i32;
         match residency::read(pid, p.follower.live().map(|o| (o.addr, o.size, o.site))) {
             Ok(sites) => {
                 for (site, pages) in &sites {
@@ -650,13 +667,15 @@ impl Watch<'_> {
         for (kind, count, note) in self.outside.as_ref().map(|sampler| sampler.losses()).unwrap_or_default() {
             self.set_loss(None, kind, count, &note);
         }
-        for i in 0..self.processes.len() {
-            let file = &self.processes[i].file;
-            let (dropped, corrupt) = (file.dropped(), file.corrupt);
-            let note = "events were dropped because the recorder could not keep up";
-            self.set_loss(Some(i), "ring-full", dropped, note);
-            self.set_loss(Some(i), "ring-corrupt", corrupt, "events made no sense and were thrown away");
-        }
+        (0..self.processes.len()).for_each(|i| self.report_drops_of(i));
+    }
+
+    fn report_drops_of(&mut self, i: usize) {
+        let Some(file) = &self.processes[i].file else { return };
+        let (dropped, corrupt) = (file.dropped(), file.corrupt);
+        let note = "events were dropped because the recorder could not keep up";
+        self.set_loss(Some(i), "ring-full", dropped, note);
+        self.set_loss(Some(i), "ring-corrupt", corrupt, "events made no sense and were thrown away");
     }
 
     /// Applies everything that is in the rings of a process.
@@ -673,14 +692,16 @@ impl Watch<'_> {
     fn finish(&mut self, i: usize, how: Ended) {
         self.tell_touches(i);
         self.processes[i].over = true;
-        let header = self.processes[i].file.header();
+        self.report_drops_of(i);
+        let Some(file) = self.processes[i].file.take() else { return };
+        let header = file.header();
         let state = header.state.load(Acquire);
         let end_ns = match (header.end_ns.load(Acquire), &how) {
             (0, Ended::Replaced(at)) => *at,
             (0, _) => self.now(),
             (t, _) => t,
         };
-        let text = self.processes[i].file.text();
+        let text = file.text();
         let sampling = header.sampling.load(Relaxed) == 1;
         let counters = counters(&header.counters);
         let status = match (state, how) {
@@ -691,7 +712,6 @@ impl Watch<'_> {
             (_, Ended::Gone) => "ended without a word (killed, crashed or left by _exit)".to_string(),
             (_, Ended::Said | Ended::LeftBehind) => "left behind".to_string(),
         };
-        self.report_drops();
         let count = |name: &str| counters.iter().find(|(n, _)| n == name).map_or(0, |(_, v)| *v);
         if state == state::PASSED {
             let note = if text.is_empty() { "the runtime gave up" } else { &text };
@@ -702,13 +722,14 @@ impl Watch<'_> {
         }
         for (kind, name, note) in [
             ("allocation-refused", "refused", "allocations had to be left to the program's own allocator"),
+            ("child-unobserved", "children_unobserved", NO_RIGHTS),
             ("no-ring", "no_ring", "events found no ring"),
             ("no-site", "no_site", "sites found no room in the site table"),
             ("stack-truncated", "truncated", "call stacks were cut short"),
         ] {
             self.set_loss(Some(i), kind, count(name), note);
         }
-        let life = end_ns.saturating_sub(self.processes[i].file.header().start_ns.load(Relaxed)).max(1);
+        let life = end_ns.saturating_sub(header.start_ns.load(Relaxed)).max(1);
         let percent = |name: &str| (count(name).min(life) * 100).div_ceil(life);
         let (watched, paused) = (percent("guarded_ns"), percent("paused_ns"));
         if sampling && paused > 0 && life > SHORT_LIFE_NS {
@@ -762,6 +783,24 @@ impl Watch<'_> {
             (None, signal) => (128 + signal.unwrap_or(0) as u8, format!("signal {}", signal.unwrap_or(0))),
         };
         let duration_ns = self.now();
+        let said = |marker| self.session.dir().join(marker).exists();
+        let (failed, loaded) = (said(FAILED), said(LOADED));
+        // A line for each process.
+        let passed_over = std::fs::read(self.session.dir().join(PASSED_OVER)).unwrap_or_default();
+        let passed_over = String::from_utf8_lossy(&passed_over);
+        let mut reasons: Vec<&str> = passed_over.lines().collect();
+        let count = reasons.len() as u64;
+        reasons.sort_unstable();
+        reasons.dedup();
+        if count > 0 {
+            self.lose(None, "process-passed-over", count, &reasons.join("; "));
+        }
+        if failed {
+            self.lose(None, "process-unobserved", 1, NO_ROOM);
+        } else if self.processes.is_empty() && count == 0 {
+            let (kind, note) = if loaded { ("nothing-managed", NOTHING) } else { ("process-unobserved", UNLOADED) };
+            self.lose(None, kind, 1, note);
+        }
         let mut losses: Vec<Loss> = Vec::new();
         for ((_, kind), (count, note)) in self.losses.into_iter().filter(|(_, (count, _))| *count > 0) {
             match losses.iter_mut().find(|l| l.kind == kind) {
@@ -771,14 +810,6 @@ impl Watch<'_> {
         }
         losses.sort_by(|a, b| a.kind.cmp(&b.kind));
         let processes: Vec<ProcessSummary> = self.processes.into_iter().map(|p| p.summary).collect();
-        let said = |marker| self.session.dir().join(marker).exists();
-        if said(FAILED) {
-            losses.push(Loss { kind: "process-unobserved".into(), count: 1, note: NO_ROOM.into() });
-        } else if processes.is_empty() {
-            let (kind, note) =
-                if said(LOADED) { ("nothing-managed", NOTHING) } else { ("process-unobserved", UNLOADED) };
-            losses.push(Loss { kind: kind.into(), count: 1, note: note.into() });
-        }
         Outcome { code, how, duration_ns, processes, tally: self.tally, losses }
     }
 }
@@ -789,7 +820,7 @@ impl Watched {
         let mut fullest: f64 = 0.0;
         loop {
             let before = self.follower.inbox().len();
-            fullest = fullest.max(self.file.drain(self.follower.inbox()));
+            fullest = fullest.max(self.file.as_mut().map_or(0.0, |file| file.drain(self.follower.inbox())));
             if !last || self.follower.inbox().len() == before {
                 return fullest;
             }
@@ -802,6 +833,7 @@ fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
         ("managed", &c.managed),
         ("refused", &c.refused),
         ("no_ring", &c.no_ring),
+        ("children_unobserved", &c.children_unobserved),
         ("no_site", &c.no_site),
         ("truncated", &c.truncated),
         ("armed", &c.armed),

@@ -6,8 +6,8 @@
 
 use crate::Error;
 use object::LittleEndian;
-use object::elf::{EM_AARCH64, EM_X86_64, FileHeader64, PT_INTERP};
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::elf::{EM_AARCH64, EM_X86_64, FileHeader64, PT_INTERP, SHT_DYNSYM};
+use object::read::elf::{FileHeader, ProgramHeader, Sym};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -123,6 +123,12 @@ fn look(path: &Path) -> Result<Option<PathBuf>, Error> {
             "is statically linked: the runtime cannot be loaded into it; link it dynamically (without -static) to observe it",
         ));
     }
+    if is_sanitised(elf, &map) {
+        return Err(say(
+            "is built with a sanitiser (AddressSanitizer, ...), which must see every allocation itself; build it without \
+             -fsanitize to observe it",
+        ));
+    }
     if meta.permissions().mode() & 0o6000 != 0 || has_capabilities(path) {
         return Err(say(
             "is set-user-ID, set-group-ID or has file capabilities: the loader ignores preloaded libraries in such \
@@ -130,6 +136,17 @@ fn look(path: &Path) -> Result<Option<PathBuf>, Error> {
         ));
     }
     Ok(None)
+}
+
+/// Whether the program uses or brings the run time of a sanitiser that replaces the allocator. Damaged tables are left to
+/// the loader to complain about.
+fn is_sanitised(elf: &FileHeader64<LittleEndian>, data: &[u8]) -> bool {
+    let table = elf.sections(LittleEndian, data).and_then(|s| s.symbols(LittleEndian, data, SHT_DYNSYM));
+    let Ok(symbols) = table else { return false };
+    symbols.iter().any(|symbol| {
+        let name = symbol.name(LittleEndian, symbols.strings()).unwrap_or_default();
+        matches!(name, b"__asan_init" | b"__hwasan_init" | b"__msan_init" | b"__tsan_init")
+    })
 }
 
 fn has_capabilities(path: &Path) -> bool {

@@ -276,8 +276,8 @@ fn complete(mut sink: ToProfile<'_>, outcome: &mut Outcome, unknown: Vec<(&'stat
             None => outcome.losses.push(Loss { kind: kind.into(), count: 1, note }),
         }
     }
-    // Without a process all losses are the run's; else those of processes are written already.
-    for loss in outcome.losses.iter().filter(|l| outcome.processes.is_empty() || l.kind == "module-unsymbolised") {
+    // All others were written when they happened.
+    for loss in outcome.losses.iter().filter(|l| l.kind == "module-unsymbolised") {
         writer.loss(None, &loss.kind, loss.count, &loss.note)?;
     }
     Ok(writer.finish(Nanos(outcome.duration_ns), &outcome.how)?)

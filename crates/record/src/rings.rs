@@ -5,7 +5,7 @@ use profile::estimate::Burst;
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::*;
 use wire::event::{Event, Kind, MAX_BUILD_ID, MAX_PATH, MAX_SLOTS, SLOT_WORDS, decode};
 use wire::process::{FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, RING_BYTES, RING_SLOTS, Ring, header};
@@ -79,8 +79,9 @@ impl What {
     }
 }
 
-/// A process file, mapped.
+/// A process file, mapped; dropped, it is removed, and its memory given back as soon as the process is gone too.
 pub struct ProcessFile {
+    path: PathBuf,
     file: File,
     map: memmap2::MmapRaw,
     ready: [bool; MAX_RINGS],
@@ -95,6 +96,12 @@ pub enum NotYet {
     Starting,
     /// It never will be: the sentence says why.
     Never(String),
+}
+
+impl Drop for ProcessFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 impl ProcessFile {
@@ -112,7 +119,8 @@ impl ProcessFile {
             return Err(NotYet::Starting);
         }
         let map = memmap2::MmapOptions::new().len(FILE_BYTES).map_raw(&file).map_err(|e| never(e.to_string()))?;
-        let mut process = ProcessFile { file, map, ready: [false; MAX_RINGS], alive: None, corrupt: 0 };
+        let mut process =
+            ProcessFile { path: path.into(), file, map, ready: [false; MAX_RINGS], alive: None, corrupt: 0 };
         let version = process.header().version.load(Acquire);
         if version != wire::WIRE_VERSION {
             return Err(never(format!(

@@ -4,7 +4,7 @@
 //! they seldom meet on a lock; the arenas' bookkeeping lies in ordinary memory (`metadata_use_hooks` off), never in a
 //! slow tier. jemalloc never gives address space back (`dalloc` refuses): it keeps and reuses what it was given.
 
-use crate::{plan, range, sys};
+use crate::{plan, range, sandbox, sys};
 use core::ffi::{CStr, c_uint, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use tikv_jemalloc_sys as je;
@@ -65,7 +65,12 @@ static CREATING: AtomicBool = AtomicBool::new(false);
 
 /// Bytes of a tier's address space that were ever in use.
 pub fn used(tier: usize) -> usize {
-    HOOKS.get(tier).map_or(0, |h| h.cursor.load(Relaxed))
+    HOOKS.get(tier).map_or(0, |h| h.cursor.load(Relaxed)).min(range::kept(tier))
+}
+
+/// Lets a tier grow no more; what it has used stays.
+pub fn close(tier: usize) -> usize {
+    HOOKS.get(tier).map_or(0, |h| h.cursor.swap(range::tier_span(), AcqRel)).min(range::kept(tier))
 }
 
 unsafe extern "C" fn extent_alloc(
@@ -117,7 +122,7 @@ unsafe extern "C" fn extent_purge(
 ) -> bool {
     // SAFETY: as in `extent_alloc`.
     let tier = unsafe { &*hooks.cast::<Hooks>() }.tier;
-    if plan::is_file(tier) {
+    if plan::is_file(tier) || sandbox::silent() {
         return true; // blocks of a file are kept: getting them back later could fail
     }
     // SAFETY: the range lies in an extent that jemalloc no longer uses.

@@ -156,11 +156,10 @@ pub extern "C" fn memalign(align: usize, size: usize) -> Ptr {
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub extern "C" fn aligned_alloc(align: usize, size: usize) -> Ptr {
-    if !align.is_power_of_two() {
-        set_errno(libc::EINVAL);
-        return core::ptr::null_mut();
+    if too_small(size) || !align.is_power_of_two() {
+        return next::aligned_alloc(align, size); // C libraries do not agree on what a bad alignment is
     }
-    memalign(align, size)
+    ours_or!(manage::allocate(size, align, false), next::aligned_alloc(align, size))
 }
 
 /// As the C library's.

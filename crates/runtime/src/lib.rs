@@ -6,6 +6,9 @@
 //! [`sampler`] watches which objects are touched.
 //!
 //! [`mapping`]: the program's own anonymous mappings, which are objects too. [`statics`]: variables that the plan names.
+//! [`foreign`] knows the processes that are better left alone.
+//! [`sandbox`] falls silent when the program allows itself but a few system calls.
+//! [`limit`] gives address space back to programs that limit their own.
 //! [`fork`] keeps parents and children apart where memory is a file's.
 //! [`metadata`] keeps jemalloc's bookkeeping small.
 //!
@@ -19,9 +22,11 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("libhearth.so is written for x86-64 Linux with glibc");
 
+pub mod foreign;
 pub mod fork;
 pub mod heap;
 pub mod interpose;
+pub mod limit;
 pub mod manage;
 pub mod mapping;
 pub mod metadata;
@@ -31,6 +36,7 @@ pub mod plan;
 pub mod process;
 pub mod range;
 pub mod sampler;
+pub mod sandbox;
 pub mod sites;
 pub mod stack;
 pub mod start;

@@ -4,7 +4,7 @@ use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
 use crate::sites::{self, Site};
 use crate::tls::{self, Thread};
-use crate::{heap, plan, process, range, sampler, stack};
+use crate::{heap, plan, process, range, sampler, stack, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Event, Kind};
 
@@ -47,8 +47,15 @@ pub fn allocate(size: usize, align: usize, zero: bool) -> *mut u8 {
     place(thread, index, site, size, align, zero)
 }
 
+/// From this size on the kernel is asked first: the range is reserved without counting, so that it would let a program
+/// have any size, also one that it counts on being refused.
+const ENORMOUS: usize = 1 << 30;
+
 /// Puts an object of a site into the first tier that has room.
 fn place(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, zero: bool) -> *mut u8 {
+    if size >= ENORMOUS && !sys::would_map(size) {
+        return core::ptr::null_mut();
+    }
     let planned = usize::from(site.tier.load(Relaxed).saturating_sub(1));
     for tier in plan::order(planned) {
         if !plan::has_room(tier, size) {

@@ -36,6 +36,7 @@ fn resolve() -> bool {
         (&FREE, c"free"),
         (&POSIX_MEMALIGN, c"posix_memalign"),
         (&MEMALIGN, c"memalign"),
+        (&ALIGNED_ALLOC, c"aligned_alloc"),
         (&USABLE, c"malloc_usable_size"),
     ] {
         let found = symbol(name);
@@ -89,6 +90,9 @@ next!(POSIX_MEMALIGN, posix_memalign, first_posix_memalign, (out: *mut Ptr, alig
     if p.is_null() { libc::ENOMEM } else { 0 }
 });
 next!(MEMALIGN, memalign, first_memalign, (align: usize, size: usize) -> Ptr, range::pool(size, align).cast());
+next!(ALIGNED_ALLOC, aligned_alloc, first_aligned_alloc, (align: usize, size: usize) -> Ptr, {
+    range::pool(size, align).cast()
+});
 next!(USABLE, malloc_usable_size, first_usable, (p: Ptr) -> usize, { let _ = p; 0 });
 
 /// The next C++ operator of a mangled name. A C++ library loaded privately (`RTLD_LOCAL`) is not in the global

@@ -31,6 +31,21 @@ pub fn prepare(tiers: usize) -> bool {
     at != 0
 }
 
+/// Gives back the part of the table for what a tier does not use from `used` bytes on.
+pub fn give_back(tier: usize, used: usize) {
+    let table = TABLE.load(Acquire) as usize;
+    let pages = range::tier_span() / PAGE;
+    if table == 0 || tier >= crate::plan::tiers() {
+        return;
+    }
+    let start = (table + (tier * pages + used.div_ceil(PAGE)) * 8).next_multiple_of(PAGE);
+    let end = table + (tier + 1) * pages * 8;
+    if start < end {
+        // SAFETY: words of addresses that are no longer the range's, and are not looked up any more.
+        unsafe { sys::call3(libc::SYS_munmap, start, end - start, 0) };
+    }
+}
+
 fn word(addr: usize) -> Option<&'static AtomicU64> {
     let table = TABLE.load(Acquire);
     if table.is_null() || addr % PAGE != 0 || !range::contains(addr) || range::in_pool(addr) {

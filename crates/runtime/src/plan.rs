@@ -63,6 +63,11 @@ pub fn count_out(tier: usize, bytes: usize) {
     }
 }
 
+/// Bytes of all live objects.
+pub fn live() -> usize {
+    LIVE.iter().map(|live| live.load(Relaxed)).fold(0, usize::saturating_add)
+}
+
 /// Whether a tier's budget has room for so many more bytes. The budget is of resident memory: as long as all live
 /// objects together fit it there is nothing to ask; beyond, the kernel is asked how much of the tier is resident.
 pub fn has_room(tier: usize, bytes: usize) -> bool {

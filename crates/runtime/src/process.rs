@@ -4,9 +4,9 @@
 //! owner is gone, so that nothing has to happen at thread exit.
 
 use crate::tls::Thread;
-use crate::{heap, mapping, plan, sampler, sites, stack, start, sys};
+use crate::{heap, mapping, plan, sampler, sandbox, sites, stack, start, sys};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::event::{Event, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
 use wire::process::{
     FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, MAX_TIERS, Pushed, RING_BYTES, Ring, header, state, write_text,
@@ -22,6 +22,13 @@ static SAME: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 /// Whether the lab's time model is told who this process is.
 static IN_LAB: AtomicBool = AtomicBool::new(false);
+/// Live bytes that this process got from the one it was forked from.
+static INHERITED: AtomicUsize = AtomicUsize::new(0);
+/// Less than this alive at the end does not hold up a process: scripts start thousands of short ones.
+const WORTH_WAITING: usize = 1 << 20;
+/// Where the session's file system is full, asking it for a ring with every event would hold the program up.
+static NO_ROOM_UNTIL: AtomicU64 = AtomicU64::new(0);
+const NEXT_TRY_NS: u64 = 1_000_000_000;
 /// The ring that the sampler alone uses.
 const SAMPLER_RING: usize = MAX_RINGS - 2;
 static PATH: Path = Path(core::cell::UnsafeCell::new([0; 512]));
@@ -97,15 +104,18 @@ pub fn info() -> Option<&'static Header> {
     (!file.is_null()).then(|| unsafe { header(file) })
 }
 
-/// Whether this process (not a parent of it) has its file.
+/// Whether this process (not a parent of it) has its file, and may still write to it.
 #[inline]
 pub fn attached() -> bool {
-    same_process() && OPENED.load(Acquire) == generation() && !FILE.load(Relaxed).is_null()
+    !sandbox::silent() && same_process() && OPENED.load(Acquire) == generation() && !FILE.load(Relaxed).is_null()
 }
 
 /// Makes sure that this process (not a parent of it) has its file. `false`: there is no session to talk to.
 #[inline]
 pub fn attach() -> bool {
+    if sandbox::silent() {
+        return false;
+    }
     if same_process() && OPENED.load(Acquire) == generation() {
         return !FILE.load(Relaxed).is_null();
     }
@@ -130,6 +140,7 @@ fn attach_slowly() -> bool {
     if !taken {
         return false;
     }
+    let mut parent = None;
     let page = SAME.load(Acquire);
     if !same_process() && !page.is_null() {
         sampler::forget_parent();
@@ -137,6 +148,8 @@ fn attach_slowly() -> bool {
         plan::forget_parent();
         stack::forget_parent();
         mapping::forget_parent();
+        INHERITED.store(plan::live(), Relaxed);
+        parent = info();
         FILE.store(core::ptr::null_mut(), Release);
         GENERATION.fetch_add(1, AcqRel);
         // SAFETY: the page of `prepare`.
@@ -147,7 +160,10 @@ fn attach_slowly() -> bool {
     }
     if OPENED.load(Acquire) != generation() {
         heap::prepare(plan::tiers());
-        open(pid);
+        if !open(pid) {
+            // Its parent's file is still mapped: a child that gave up its rights (a server's worker) can write there only.
+            parent.iter().for_each(|h| _ = h.counters.children_unobserved.fetch_add(1, Relaxed));
+        }
         OPENED.store(generation(), Release);
     }
     ATTACHING.store(0, Release);
@@ -272,11 +288,19 @@ pub fn say(sentence: &[u8]) {
     }
 }
 
+/// Closes the books of a process that goes on unobserved, and says why.
+pub fn pass(sentence: &[u8]) {
+    let Some(h) = info() else { return };
+    say(sentence);
+    h.end_ns.store(time(), Relaxed);
+    h.state.store(state::PASSED, Release);
+}
+
 /// Makes the thread's block belong to this process: after a fork it still names the parent's thread and ring. `born`:
 /// the thread has just been started.
 #[inline]
 pub fn adopt(thread: &Thread, born: bool) {
-    if thread.generation.get() != generation() {
+    if thread.generation.get() != generation() && !sandbox::silent() {
         // SAFETY: no arguments.
         thread.tid.set(unsafe { sys::call3(libc::SYS_gettid, 0, 0, 0) } as u32);
         thread.ring.set(0);
@@ -303,6 +327,9 @@ fn ring(thread: &Thread) -> Option<(Ring, bool)> {
 
 #[cold]
 fn take_ring(file: *mut u8, thread: &Thread) -> Option<usize> {
+    if NO_ROOM_UNTIL.load(Relaxed) > time() {
+        return None;
+    }
     let tid = thread.tid.get();
     // SAFETY: no arguments.
     let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
@@ -341,6 +368,7 @@ fn ring_control(ring: &Ring, index: usize) -> Option<&wire::process::RingControl
             done
         };
         if !allocated {
+            NO_ROOM_UNTIL.store(time() + NEXT_TRY_NS, Relaxed);
             say(b"the session's directory is full; some events could not be kept");
             return None;
         }
@@ -411,13 +439,15 @@ pub fn fell_back(planned: usize, bytes: usize) {
     }
 }
 
-/// The end of the process: gives the recorder, if it is there, a bounded moment to read where the pages are.
+/// The end of the process: gives the recorder, if it is there, a bounded moment to read where the pages are of what is
+/// still alive.
 pub fn finish() {
     const LONGEST_NS: u64 = 300_000_000;
-    let Some(h) = info().filter(|_| same_process()) else { return };
+    let Some(h) = info().filter(|_| same_process() && !sandbox::silent()) else { return };
     h.end_ns.store(time(), Relaxed);
     h.state.store(state::EXITING, Release);
-    if ring_doorbell() {
+    let alive = plan::live().saturating_sub(INHERITED.load(Relaxed));
+    if alive >= WORTH_WAITING && ring_doorbell() {
         let start = sys::now();
         while h.exit_ack.load(Acquire) == 0 && sys::now() - start < LONGEST_NS {
             let wait = libc::timespec { tv_sec: 0, tv_nsec: 50_000_000 };

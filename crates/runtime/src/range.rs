@@ -5,13 +5,16 @@
 //! access rights, so it costs no memory and counts against no limit but that of the address space.
 
 use crate::sys;
-use core::sync::atomic::{AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use wire::process::MAX_TIERS;
 
 /// Start and length of what `free` takes for its own: the tiers' parts, then the pool.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
 static TIER_SPAN: AtomicUsize = AtomicUsize::new(0);
+/// Some of the range was given back, and may be anybody's now.
+static SHRUNK: AtomicBool = AtomicBool::new(false);
+static KEPT: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(usize::MAX) }; MAX_TIERS];
 static POOL: AtomicUsize = AtomicUsize::new(0);
 static POOL_USED: AtomicUsize = AtomicUsize::new(0);
 
@@ -28,9 +31,10 @@ unsafe impl Sync for Fallback {}
 static FALLBACK: Fallback = Fallback(core::cell::UnsafeCell::new([0; POOL_BYTES]));
 
 /// Reserves the range, smaller if the process may not have so much address space. Called once, by the first
-/// allocation of the process. Without any range only the pool remains and nothing is ever managed.
+/// allocation of the process. Without any range only the pool remains and nothing is ever managed: so it is where the
+/// address space is limited (RLIMIT_AS), as what is reserved here would be missing there.
 pub fn reserve() {
-    let mut span = MAX_TIER_SPAN;
+    let mut span = if sys::address_space_limited() { 0 } else { MAX_TIER_SPAN };
     while span >= MIN_TIER_SPAN {
         let len = span * MAX_TIERS + POOL_BYTES;
         let at = sys::map_lazily(len + span, libc::PROT_NONE);
@@ -42,6 +46,12 @@ pub fn reserve() {
             if unsafe { sys::protect(pool, POOL_BYTES, libc::PROT_READ | libc::PROT_WRITE) } {
                 TIER_SPAN.store(span, Relaxed);
                 POOL.store(pool, Relaxed);
+                // What lies before and behind is not needed.
+                // SAFETY: the ends of the fresh mapping, which nobody uses.
+                unsafe {
+                    sys::call3(libc::SYS_munmap, at, base - at, 0);
+                    sys::call3(libc::SYS_munmap, base + len, at + span - base, 0);
+                }
                 LEN.store(len, Relaxed);
                 BASE.store(base, Release);
                 return;
@@ -58,7 +68,27 @@ pub fn reserve() {
 /// Whether an address is the runtime's (managed, or of the pool).
 #[inline(always)]
 pub fn contains(addr: usize) -> bool {
-    addr.wrapping_sub(BASE.load(Relaxed)) < LEN.load(Relaxed)
+    addr.wrapping_sub(BASE.load(Relaxed)) < LEN.load(Relaxed) && (!SHRUNK.load(Relaxed) || still_ours(addr))
+}
+
+#[cold]
+fn still_ours(addr: usize) -> bool {
+    let tier = tier_of(addr);
+    in_pool(addr) || addr - base() - tier * tier_span() < kept(tier)
+}
+
+/// Bytes of a tier's part that are the runtime's: all, unless the rest was given back.
+pub fn kept(tier: usize) -> usize {
+    KEPT.get(tier).map_or(0, |kept| kept.load(Relaxed))
+}
+
+/// Gives a tier's address space back from `kept` bytes on. Nobody uses it, nor ever will.
+pub fn give_back(tier: usize, used: usize) {
+    let Some(kept) = KEPT.get(tier) else { return };
+    kept.store(used, Relaxed);
+    SHRUNK.store(true, Release);
+    // SAFETY: a part of the range that never became an object.
+    unsafe { sys::call3(libc::SYS_munmap, base() + tier * tier_span() + used, tier_span() - used, 0) };
 }
 
 /// Whether an address is of the pool.

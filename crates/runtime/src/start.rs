@@ -2,11 +2,11 @@
 //!
 //! Before the constructor runs, and in every process without a session, the library only passes allocations on.
 
-use crate::{fork, interpose, mapping, next, plan, process, sampler, stack, statics, sys};
+use crate::{foreign, fork, interpose, mapping, next, plan, process, sampler, stack, statics, sys};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use wire::image::Image;
-use wire::session::{CONFIG, Config, ENV, FAILED, LOADED, PLAN, flags};
+use wire::session::{CONFIG, Config, ENV, FAILED, LOADED, PASSED_OVER, PLAN, flags};
 
 static DIR: AtomicPtr<c_char> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -43,10 +43,16 @@ extern "C" fn start() {
     };
     process::set_epoch(config.epoch_ns);
     say_loaded();
+    if let Some(why) = foreign::reason() {
+        return pass_over(why);
+    }
+    if let Some(what) = foreign::blind_spot() {
+        pass_over(what);
+    }
     if config.flags & flags::PLAN != 0 && !read_plan() {
         return;
     }
-    if !process::prepare() || !stack::prepare() || crate::range::tier_span() == 0 {
+    if !process::prepare() || !stack::prepare() {
         return;
     }
     fork::prepare();
@@ -91,13 +97,24 @@ fn path<'a>(buffer: &'a mut [u8; 512], file: &str) -> Option<&'a CStr> {
 
 /// Tells the launcher that the runtime was loaded into a process at all.
 fn say_loaded() {
+    append(LOADED, &[]);
+}
+
+/// Tells the launcher, in one line, why this process is left alone.
+pub fn pass_over(why: &str) {
+    append(PASSED_OVER, why.as_bytes());
+}
+
+/// Adds to a file of the session, and makes it if need be.
+fn append(file: &str, bytes: &[u8]) {
     let mut name = [0u8; 512];
-    let Some(name) = path(&mut name, LOADED) else { return };
-    let flags = (libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW) as usize;
+    let Some(name) = path(&mut name, file) else { return };
+    let flags = (libc::O_CREAT | libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOFOLLOW) as usize;
     // SAFETY: a NUL-terminated path; the descriptor is closed again.
     unsafe {
         let fd = sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, name.as_ptr() as usize, flags, 0o600, 0, 0]);
         if fd >= 0 {
+            sys::call3(libc::SYS_write, fd as usize, bytes.as_ptr() as usize, bytes.len());
             sys::call3(libc::SYS_close, fd as usize, 0, 0);
         }
     }

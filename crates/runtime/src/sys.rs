@@ -177,6 +177,25 @@ pub fn map_lazily(len: usize, prot: i32) -> usize {
     }
 }
 
+/// Whether the process may have only so much address space.
+pub fn address_space_limited() -> bool {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let args = [0, libc::RLIMIT_AS as usize, 0, &raw mut limit as usize, 0, 0];
+    // SAFETY: fills a local.
+    unsafe { call(libc::SYS_prlimit64, args) == 0 && limit.rlim_cur != libc::RLIM64_INFINITY }
+}
+
+/// Whether the kernel would give the process so much memory in one piece: its overcommit rules say no to what is
+/// obviously too much, and the C library's ENOMEM comes from there.
+pub fn would_map(len: usize) -> bool {
+    let (rw, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh mapping that is taken away again.
+    unsafe {
+        let at = call(libc::SYS_mmap, [0, len, rw as usize, flags as usize, usize::MAX, 0]);
+        !(-4095..0).contains(&at) && call3(libc::SYS_munmap, at as usize, len, 0) == 0
+    }
+}
+
 /// Reads a small file whole into `buffer`; the bytes read, or `None` if it cannot be opened.
 pub fn read_file<'a>(path: &core::ffi::CStr, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;

@@ -52,6 +52,8 @@ pub struct Counters {
     pub refused: AtomicU64,
     /// Events that found no ring.
     pub no_ring: AtomicU64,
+    /// Forked children that could not make files of their own.
+    pub children_unobserved: AtomicU64,
     /// Sites that found no room in the site table.
     pub no_site: AtomicU64,
     /// Stacks cut short.

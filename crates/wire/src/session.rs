@@ -19,6 +19,8 @@ pub const DOORBELL: &str = "doorbell";
 pub const LOADED: &str = "loaded";
 /// What a runtime renames [`LOADED`] to when it cannot make its process file: a rename needs no space.
 pub const FAILED: &str = "failed";
+/// A file to which a runtime adds a line that says why it leaves (some of) its process's memory alone.
+pub const PASSED_OVER: &str = "passed-over";
 /// Times the page-fault sampler arms a page in a row, as long as it is visited. The first wait begins at a random moment
 /// between two visits, the others at a visit: where visits come at even intervals `n` waits are `n - 1/2` intervals.
 pub const REARMS: u32 = 4;

@@ -226,6 +226,11 @@ fn trap_on(slot: &Slot) {
     slot.trap.store(BLOCK, SeqCst);
 }
 
+/// The calling thread's trap goes off for good.
+pub fn let_go(step: &Step) {
+    slot_of(step).into_iter().for_each(|slot| slot.trap.store(ALLOW, SeqCst));
+}
+
 /// The calling thread comes through the runtime: its trap goes (back) on if there is something to sample.
 #[inline]
 pub fn pass_by(step: &Step) {

@@ -97,6 +97,15 @@ pub fn forget_parent() {
     }
 }
 
+/// No page stays armed, no system call of the calling thread is looked at, and nothing is sampled again.
+pub fn give_up() {
+    if ENABLED.swap(false, AcqRel) {
+        STOP.store(true, Release);
+        guard::leave();
+        guard::let_go(&crate::tls::thread().step);
+    }
+}
+
 /// The process ends: no page stays armed, the thread goes.
 pub fn stop() {
     if enabled() {
