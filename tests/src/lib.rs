@@ -10,4 +10,4 @@ mod room;
 
 pub use command::{Ended, Running, run, run_as_nobody, spawn, wait};
 pub use rank::spearman;
-pub use room::{Room, function_sites, hearth, program, programs, require_tool, workspace};
+pub use room::{Room, function_sites, hearth, program, programs, require_tool, target, workspace};

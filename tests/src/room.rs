@@ -14,7 +14,7 @@ pub fn workspace() -> &'static Path {
 }
 
 /// The folder of what was built.
-pub(crate) fn target() -> PathBuf {
+pub fn target() -> PathBuf {
     let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     workspace().join(named.unwrap_or_else(|| "target".into()))
 }

@@ -82,8 +82,9 @@ unsafe extern "C" fn extent_alloc(
     commit: *mut bool,
     _arena: c_uint,
 ) -> *mut c_void {
-    if !new_addr.is_null() {
-        return core::ptr::null_mut(); // memory at a wished place cannot be promised
+    if !new_addr.is_null() || align > range::tier_span() {
+        // Memory at a wished place cannot be promised, and tiers start at multiples of their span only.
+        return core::ptr::null_mut();
     }
     // SAFETY: jemalloc passes the address of one of HOOKS' first fields.
     let this = unsafe { &*hooks.cast::<Hooks>() };

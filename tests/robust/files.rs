@@ -1,0 +1,110 @@
+//! No room for files, and no sight of them.
+
+use crate::{losses, with_own_mounts};
+use hearth_tests::{Room, program};
+
+/// The profile's file system is full before the program starts: it is not started, nothing is left behind.
+#[test]
+fn no_room_for_a_profile() {
+    let room = Room::new();
+    let script = format!(
+        "mkdir full && mount -t tmpfs -o size=4k none full && head -c 4096 /dev/zero > full/all
+         \"$0\" record -o full/some.hearth -- {} --work 10; echo $?; ls full",
+        program("phases")
+    );
+    let ended = with_own_mounts(&room, &script).expect(0);
+    assert_eq!(ended.stdout, "2\nall\n", "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("hearth: "), "{}", ended.stderr);
+}
+
+/// It becomes full while the program runs.
+#[test]
+fn a_disk_that_becomes_full() {
+    let room = Room::new();
+    let torture = program("torture");
+    let alone = room.plain(&[&torture]).expect(0);
+    let script = format!(
+        "mkdir small && mount -t tmpfs -o size=600k none small
+         \"$0\" record -o small/some.hearth -- {torture}; echo $?; cp small/some.hearth* .; true"
+    );
+    let ended = with_own_mounts(&room, &script).expect(0);
+    assert_eq!(ended.stdout, format!("{}0\n", alone.stdout), "{}", ended.stderr);
+    assert!(ended.stderr.contains("full"), "nothing was said of the full disk: {}", ended.stderr);
+    // What had been written before is kept.
+    room.observed("some.hearth");
+}
+
+/// /dev/shm has room for the session, and for the files of some processes, but not for all of their events.
+#[test]
+fn a_full_dev_shm() {
+    let room = Room::new();
+    let torture = program("torture");
+    let alone = room.plain(&[&torture, "--threads", "8"]).expect(0);
+    for size in ["16k", "64k", "300k", "1m"] {
+        let script = format!(
+            "mount -t tmpfs -o size={size} none /dev/shm && \"$0\" record -o some.hearth -- {torture} --threads 8"
+        );
+        let ended = with_own_mounts(&room, &script).expect(0);
+        assert_eq!(ended.stdout, alone.stdout, "with {size} of /dev/shm: {}", ended.stderr);
+        let observed = room.observed("some.hearth");
+        let losses = losses(&observed);
+        assert!(
+            losses.contains("full") || losses.contains("events found no ring"),
+            "with {size} nothing is said: {losses}"
+        );
+    }
+}
+
+/// No /dev/shm and no /proc, as in a bare container.
+#[test]
+fn without_proc_and_dev_shm() {
+    let room = Room::new();
+    let torture = program("torture");
+    let alone = room.plain(&[&torture]).expect(0);
+    let script = format!(
+        "mount -t tmpfs -o ro none /dev/shm && mount -t tmpfs -o ro none /proc
+         HEARTH_LIBRARY=$(dirname \"$0\")/libhearth.so \"$0\" record -o some.hearth -- {torture}"
+    );
+    let ended = with_own_mounts(&room, &script).expect(0);
+    assert_eq!(ended.stdout, alone.stdout, "{}", ended.stderr);
+    // Without /dev/shm another folder serves; without /proc the modules of the call stacks cannot be known.
+    let observed = room.observed("some.hearth");
+    assert!(observed.sites.iter().map(|s| s.objects).sum::<u64>() > 1000, "objects are observed all the same");
+    assert!(losses(&observed).contains("call stacks were cut short"), "{}", losses(&observed));
+}
+
+/// The program, its libraries and the runtime lie in a folder that becomes its root: the session is out of its sight, and it
+/// runs as if there were none.
+#[test]
+fn in_a_chroot() {
+    let room = Room::new();
+    let torture = program("torture");
+    let script = format!(
+        "set -e; library=$(dirname \"$0\")/libhearth.so; mkdir root
+         for file in {torture} $library $(ldd {torture} $library | grep -o '/[^ :]*' | sort -u); do
+           mkdir -p root$(dirname $file); [ -e root$file ] || cp -L $file root$file
+         done
+         chroot root {torture}; \"$0\" record -o some.hearth -- chroot root {torture}"
+    );
+    let ended = with_own_mounts(&room, &script).expect(0);
+    let (alone, recorded) = ended.stdout.split_once('\n').expect("two lines");
+    assert_eq!(recorded.trim(), alone, "{}", ended.stderr);
+    room.observed("some.hearth");
+}
+
+/// A server's worker gives its rights up and can make no file of its own in the session.
+#[test]
+fn a_child_that_changes_its_user() {
+    // SAFETY: asks for the user's id.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("not tested: only root can change its user");
+        return;
+    }
+    let room = Room::new();
+    let python = "import os\np = os.fork()\nif p == 0:\n    os.setgid(65534); os.setuid(65534)\n    x = [bytes(100000) for i in range(50)]\n    os._exit(len(x))\nprint(os.waitstatus_to_exitcode(os.waitpid(p, 0)[1]))";
+    let ended =
+        room.record(&[], "some.hearth", &["/usr/bin/python3", "-c", &format!("x = bytes(100000)\n{python}")]).expect(0);
+    assert_eq!(ended.stdout, "50\n");
+    let losses = losses(&room.observed("some.hearth"));
+    assert!(losses.contains("it changed its user"), "{losses}");
+}
