@@ -4,6 +4,7 @@
 mod calibration;
 mod compare;
 mod ends;
+mod functions;
 mod guest;
 mod placement;
 mod refusals;

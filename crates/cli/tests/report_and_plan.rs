@@ -122,6 +122,31 @@ impl Room {
 }
 
 #[test]
+fn profiles_are_compared_and_exported() {
+    let room = Room::new("diff");
+    fs::copy(room.0.join("app.hearth"), room.0.join("after.hearth")).unwrap();
+    let text = room.stdout(&["diff", "app.hearth", "after.hearth"]);
+    assert!(text.contains("solver --n 2") && text.contains("make_field (solver.c:10)"), "{text}");
+    assert!(text.contains("says nothing of functions"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&room.stdout(&["diff", "app.hearth", "after.hearth", "--json"])).unwrap();
+    assert_eq!(json["sites"].as_array().unwrap().len(), 2);
+    room.stdout(&["diff", "app.hearth", "after.hearth", "--html", "diff.html"]);
+    assert!(fs::read_to_string(room.0.join("diff.html")).unwrap().contains("make_field"));
+    let before = fs::read(room.0.join("after.hearth")).unwrap();
+    for file in ["app.hearth", "after.hearth"] {
+        let refused = room.hearth(&["diff", "app.hearth", "after.hearth", "--html", file]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    }
+    assert_eq!(fs::read(room.0.join("after.hearth")).unwrap(), before);
+    let missing = room.hearth(&["diff", "app.hearth", "none.hearth"]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("none.hearth does not exist"), "{missing:?}");
+    let firefox: serde_json::Value =
+        serde_json::from_str(&room.stdout(&["report", "app.hearth", "--firefox", "-"])).unwrap();
+    assert_eq!(firefox["meta"]["preprocessedProfileVersion"], 55);
+}
+
+#[test]
 fn the_report_shows_the_hot_site_first_in_every_form() {
     let room = Room::new("report");
     let table = room.stdout(&["report", "app.hearth"]);

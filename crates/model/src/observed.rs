@@ -110,6 +110,26 @@ impl SiteUse {
     pub fn misses(&self) -> f64 {
         self.load_misses + self.store_misses
     }
+    /// Share (0 to 1) of its memory in each of these tiers: of its resident pages, as the kernel said, where each tier has nodes
+    /// of its own and they were read, else of its allocations by the plan that guided the run. All 0 if neither is known.
+    pub fn tier_shares(&self, tiers: &[PlannedTier]) -> Vec<f64> {
+        let on = |tier: &PlannedTier| -> Bytes {
+            self.nodes
+                .iter()
+                .filter(|(n, _)| u32::try_from(*n).is_ok_and(|n| tier.nodes.contains(&n)))
+                .map(|n| n.1)
+                .sum()
+        };
+        let resident: Vec<Bytes> = tiers.iter().map(on).collect();
+        let apart = tiers.iter().enumerate().all(|(i, t)| {
+            !t.nodes.is_empty() && !tiers[..i].iter().flat_map(|o| &o.nodes).any(|n| t.nodes.contains(n))
+        });
+        let read = apart && resident.iter().any(|b| b.0 > 0);
+        let bytes = if read { &resident } else { &self.placed };
+        let all: Bytes = bytes.iter().copied().sum();
+        let share = |i: usize| bytes.get(i).map_or(0.0, |b| b.0 as f64 / all.0.max(1) as f64);
+        (0..tiers.len()).map(share).collect()
+    }
     /// Misses per byte of peak size: the density of paper 000, section IV.B.
     pub fn misses_per_byte(&self) -> f64 {
         if self.peak.0 == 0 { 0.0 } else { self.misses() / self.peak.0 as f64 }
@@ -184,25 +204,9 @@ impl Observed {
     pub fn total_misses(&self) -> f64 {
         self.sites.iter().map(SiteUse::misses).sum()
     }
-    /// Share (0 to 1) of a site's memory in each tier of the plan: of its resident pages, as the kernel said, where each tier
-    /// has nodes of its own and they were read, else of its allocations. Empty if no plan guided the run.
+    /// Share (0 to 1) of a site's memory in each tier of the plan that guided the run; see [`SiteUse::tier_shares`].
     pub fn tier_shares(&self, site: &SiteUse) -> Vec<f64> {
-        let on = |tier: &PlannedTier| -> Bytes {
-            site.nodes
-                .iter()
-                .filter(|(n, _)| u32::try_from(*n).is_ok_and(|n| tier.nodes.contains(&n)))
-                .map(|n| n.1)
-                .sum()
-        };
-        let resident: Vec<Bytes> = self.tiers.iter().map(on).collect();
-        let apart = self.tiers.iter().enumerate().all(|(i, t)| {
-            !t.nodes.is_empty() && !self.tiers[..i].iter().flat_map(|o| &o.nodes).any(|n| t.nodes.contains(n))
-        });
-        let read = apart && resident.iter().any(|b| b.0 > 0);
-        let bytes = if read { &resident } else { &site.placed };
-        let all: Bytes = bytes.iter().copied().sum();
-        let share = |i: usize| bytes.get(i).map_or(0.0, |b| b.0 as f64 / all.0.max(1) as f64);
-        (0..self.tiers.len()).map(share).collect()
+        site.tier_shares(&self.tiers)
     }
     /// Most recorded bytes alive at one moment of the timeline.
     pub fn peak(&self) -> Bytes {

@@ -1,10 +1,14 @@
 //! One site in full: every figure, and the whole call stack in binary and source form.
 
+use crate::html::touched_by;
 use crate::words;
 use model::label::labels;
 use model::units::significant;
-use model::{Observed, SiteUse};
+use model::{Observed, SiteUse, Touch};
 use std::fmt::Write as _;
+
+/// Functions named.
+const FUNCTIONS: usize = 8;
 
 /// No such site, or not only one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +84,7 @@ pub fn site(observed: &Observed, site: &SiteUse) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {name:<10} {value}");
     }
+    out += &functions(observed, site);
     out.push_str("  stack, innermost first:\n");
     for (n, frame) in site.site.frames.iter().enumerate() {
         let _ = writeln!(out, "  {n:>3}  {}", words::printable(&frame.place()));
@@ -88,6 +93,26 @@ pub fn site(observed: &Observed, site: &SiteUse) -> String {
             let function = if line.function.is_empty() { "?" } else { &line.function };
             let _ = writeln!(out, "       {}", words::printable(&format!("{function}{at}")));
         }
+    }
+    out
+}
+
+/// The functions that touch it, if instructions were sampled.
+fn functions(observed: &Observed, site: &SiteUse) -> String {
+    let touches: Vec<&Touch> = observed.touches.iter().filter(|t| t.site == Some(site.site.id)).collect();
+    if touches.is_empty() {
+        return String::new();
+    }
+    let samples = |t: &Touch| (t.loads + t.stores) as f64;
+    let all: f64 = touches.iter().map(|t| samples(t)).sum();
+    let mut out = String::from("  touched by:\n");
+    for touch in touches.iter().take(FUNCTIONS) {
+        let share = words::percent(words::share(samples(touch), all));
+        let latency = touch.latency.map_or(String::new(), |ns| format!(", loads take {}", words::latency(ns)));
+        let _ = writeln!(out, "  {share:>6}  {}{latency}", words::printable(touched_by(touch)));
+    }
+    if touches.len() > FUNCTIONS {
+        let _ = writeln!(out, "          and {}", words::plural((touches.len() - FUNCTIONS) as u64, "more function"));
     }
     out
 }

@@ -36,6 +36,7 @@ fn both() -> (Observed, Observed) {
     after.touches = vec![touch(Some(hot), "compute", 600, Some(100.0)), touch(Some(cold), "fresh", 100, Some(50.0))];
     let tier = |name: &str, node| PlannedTier { name: name.into(), nodes: vec![node], dir: None, budget: None };
     after.tiers = vec![tier("dram", 0), tier("cxl", 1)];
+    before.sites[1].nodes = vec![(1, Bytes(1 << 20))];
     after.sites[0].nodes = vec![(0, Bytes(1 << 20))];
     after.sites[1].nodes = vec![(0, Bytes(1 << 20)), (1, Bytes(3 << 20))];
     (before, after)
@@ -54,6 +55,9 @@ fn functions_and_sites_are_compared() {
     assert_eq!(d.sites.len(), before.sites.len());
     let tiers = &d.sites[1].after.as_ref().unwrap().tiers;
     assert_eq!(tiers[..], [("dram".to_string(), 0.25), ("cxl".to_string(), 0.75)]);
+
+    let tiers = &d.sites[1].before.as_ref().unwrap().tiers;
+    assert_eq!(tiers[..], [("dram".to_string(), 0.0), ("cxl".to_string(), 1.0)], "the same nodes before the plan");
 
     for width in [80, 140] {
         let text = diff_table(&d, width, 5);

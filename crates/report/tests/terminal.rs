@@ -30,6 +30,30 @@ fn tables_fit_the_terminal_and_have_no_escape_codes() {
 }
 
 #[test]
+fn a_site_names_the_functions_that_touch_it() {
+    let mut o = fixture("lammps");
+    let touch = |site: usize, function: &str, loads, latency| model::Touch {
+        site: Some(o.sites[site].site.id),
+        function: function.to_string(),
+        module: "lmp".to_string(),
+        file: String::new(),
+        line: 0,
+        loads,
+        stores: 0,
+        misses: 0.0,
+        timed: 1,
+        latency,
+    };
+    o.touches = vec![touch(0, "compute", 75, Some(180.4)), touch(0, "", 25, None), touch(1, "elsewhere", 9, None)];
+    let text = report::site(&o, &o.sites[0]);
+    assert!(
+        text.contains("  touched by:\n   75.0%  compute, loads take 180 ns\n   25.0%  code in no file\n"),
+        "{text}"
+    );
+    assert!(!text.contains("elsewhere"), "{text}");
+}
+
+#[test]
 fn names_cannot_steer_the_terminal() {
     let mut evil = fixture("lammps");
     evil.command.push("\x1b[2J".to_string());

@@ -11,7 +11,7 @@ pub use terminal::diff_table;
 
 use crate::words;
 use model::label::labels;
-use model::{Bytes, Nanos, Observed, SiteId, SiteUse, Touch};
+use model::{Bytes, Nanos, Observed, PlannedTier, SiteId, SiteUse, Touch};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -96,7 +96,7 @@ pub struct SiteFigures {
     pub misses: f64,
     /// Mean latency of the timed loads that hit it, in ns.
     pub latency: Option<f64>,
-    /// Share in each tier of the plan, if one guided the run.
+    /// Share in each tier: of the plan that guided the run, else of the one that guided the other.
     pub tiers: Vec<(String, f64)>,
 }
 
@@ -226,14 +226,17 @@ fn functions(before: &Observed, after: &Observed) -> Vec<Pair<Function>> {
 }
 
 fn sites(before: &Observed, after: &Observed) -> Vec<Pair<SiteFigures>> {
-    let figures = |o: &Observed, touches: &HashMap<SiteId, Vec<&Touch>>, site: &SiteUse| SiteFigures {
+    let figures = |tiers: &[PlannedTier], touches: &HashMap<SiteId, Vec<&Touch>>, site: &SiteUse| SiteFigures {
         id: site.site.id,
         peak: site.peak,
         misses: site.misses(),
         latency: touches.get(&site.site.id).and_then(|t| sum(t.iter().copied()).latency),
-        tiers: o.tiers.iter().map(|t| t.name.clone()).zip(o.tier_shares(site)).collect(),
+        tiers: tiers.iter().map(|t| t.name.clone()).zip(site.tier_shares(tiers)).collect(),
     };
     let (old_touches, new_touches) = (crate::html::touches(before), crate::html::touches(after));
+    // A run without a plan lay on the same nodes, which are the tiers of the other one's plan.
+    let [old_tiers, new_tiers] = [(before, after), (after, before)]
+        .map(|(own, other)| if own.tiers.is_empty() { &other.tiers } else { &own.tiers });
     let (old_names, new_names) = (names(before), names(after));
     // The same binaries give the same ids; after a rebuild names that only one site has must do.
     let same = |site: &SiteUse| -> Option<&SiteUse> {
@@ -253,8 +256,8 @@ fn sites(before: &Observed, after: &Observed) -> Vec<Pair<SiteFigures>> {
         pairs.push(Pair {
             name: old_names[&site.site.id].clone(),
             key: crate::table::short_id(site),
-            before: Some(figures(before, &old_touches, site)),
-            after: found.map(|s| figures(after, &new_touches, s)),
+            before: Some(figures(old_tiers, &old_touches, site)),
+            after: found.map(|s| figures(new_tiers, &new_touches, s)),
         });
     }
     for site in crate::table::hottest_first(after).into_iter().filter(|s| !matched.contains(&s.site.id)) {
@@ -262,7 +265,7 @@ fn sites(before: &Observed, after: &Observed) -> Vec<Pair<SiteFigures>> {
             name: new_names[&site.site.id].clone(),
             key: crate::table::short_id(site),
             before: None,
-            after: Some(figures(after, &new_touches, site)),
+            after: Some(figures(new_tiers, &new_touches, site)),
         });
     }
     pairs

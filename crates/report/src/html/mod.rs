@@ -14,7 +14,7 @@ pub(crate) mod svg;
 mod table;
 mod timeline;
 
-pub(crate) use data::touches;
+pub(crate) use data::{function as touched_by, touches};
 
 use crate::words;
 use model::label::labels;

@@ -1,0 +1,44 @@
+//! Table VII of paper 000: a guided run puts hot memory near, and the function that uses it waits less for each load.
+
+use hearth_tests::lab::{Lab, PLATFORM};
+use hearth_tests::{hearth, program};
+use serde_json::Value;
+
+#[test]
+fn a_guided_run_shortens_the_loads_of_the_function_that_is_hot() {
+    let lab = Lab::enter();
+    let (placed, hearth) = (program("placed"), hearth());
+    let hearth = hearth.to_str().expect("readable");
+    let recording = ["record", "--sampler", "lab", "--period", "10"];
+    let lab_run = |options: &[&str], profile: &str| {
+        let command = [&[hearth][..], &recording, options, &["-o", profile, "--", &placed, "1"]].concat();
+        // Cold memory comes first and takes most of the fast memory.
+        lab.run(&["--placement", "first-touch", "--fast", "24MiB"], &command);
+    };
+    lab_run(&[], "before.hearth");
+    lab.room.hearth(&["plan", "before.hearth", "--platform", PLATFORM, "--fast", "17MiB", "-o", "plan.toml"]).expect(0);
+    // The plan is for a machine; this one's nodes are numbered with the fast one first.
+    let plan = std::fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");
+    let plan = plan.replacen("nodes = []", "nodes = [0]", 1).replacen("nodes = []", "nodes = [1]", 1);
+    assert!(plan.contains("nodes = [0]") && plan.contains("nodes = [1]"), "{plan}");
+    std::fs::write(lab.room.path("plan.toml"), plan).expect("writing the plan");
+    lab_run(&["--plan", "plan.toml"], "after.hearth");
+
+    let said = lab.room.hearth(&["diff", "before.hearth", "after.hearth", "--json"]).expect(0).stdout;
+    let diff: Value = serde_json::from_str(&said).expect("JSON");
+    let named = |list: &str, name: &str| {
+        let all = diff[list].as_array().expect("a list").iter();
+        all.clone().find(|x| x["name"].as_str().is_some_and(|n| n.starts_with(name))).expect("it is there").clone()
+    };
+    let latency = |pair: &Value, when: &str| pair[when]["latency"].as_f64().expect("the lab measures latencies");
+    let chase = named("functions", "chase");
+    let warm = named("sites", "alloc_warm");
+    for (what, pair) in [("chase", &chase), ("warm", &warm)] {
+        let (before, after) = (latency(pair, "before"), latency(pair, "after"));
+        println!("{what}: {before:.0} ns before, {after:.0} ns after");
+        assert!(after < 0.9 * before, "{what}: {before} ns and then {after} ns");
+    }
+    assert!(chase["before"]["share"].as_f64().expect("a share") > 0.5, "{chase}");
+    let tiers = warm["after"]["tiers"].as_array().expect("tiers");
+    assert!(tiers[0][0] == "dram" && tiers[0][1].as_f64().expect("a share") > 0.95, "{warm}");
+}
