@@ -116,3 +116,15 @@ fn sqlite() {
     let script = format!("sqlite3 :memory: < {}", programs().join("sqlite_script.sql").display());
     Room::new().same(&["sh", "-c", &script]);
 }
+
+#[test]
+fn small_objects_have_pages_of_their_own_site() {
+    let room = Room::new();
+    room.same(&[&program("small")]);
+    // All but the first objects of a site and size are in blocks of the site: 48 bytes of half of 40,000 objects.
+    let observed = room.observed("small.hearth");
+    let of = |function: &str| -> u64 { hearth_tests::function_sites(&observed, function).map(|s| s.peak.0).sum() };
+    println!("nodes {}, names {}, buffers {}", of("make_node"), of("make_name"), of("grow_buffer"));
+    assert!((900_000..1_500_000).contains(&of("make_node")), "{}", of("make_node"));
+    assert!(of("make_name") > 1_500_000 && of("grow_buffer") > 1_500_000);
+}

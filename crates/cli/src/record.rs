@@ -47,6 +47,9 @@ pub struct Args {
     /// [default: 1000 for lab, 1000 samples a second and thread for perf]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     period: Option<u64>,
+    /// Record objects of every size: each site's small ones get pages of their own
+    #[arg(long, conflicts_with = "threshold")]
+    small: bool,
     /// Last-level cache to estimate misses for [default: this machine's]
     #[arg(long, value_name = "SIZE")]
     llc: Option<Bytes>,
@@ -83,7 +86,7 @@ fn percent(text: &str) -> Result<f64, String> {
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.threshold < Bytes::kib(4) {
         bail!(
-            "--threshold {}: smaller objects than a page (4 KiB) cannot be told apart; give 4KiB or more",
+            "--threshold {}: smaller objects than a page (4 KiB) need pages of their own: give 4KiB or more, or --small",
             args.threshold
         );
     }
@@ -105,7 +108,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         program: command.next().unwrap_or_default(),
         args: command.collect(),
         output: args.output,
-        threshold: args.threshold,
+        threshold: if args.small { Bytes(1) } else { args.threshold },
         sampler,
         llc: args.llc,
         plan,

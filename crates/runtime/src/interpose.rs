@@ -2,7 +2,7 @@
 //!
 //! The way of an allocation that Hearth leaves alone is two comparisons and a jump.
 
-use crate::{manage, next, range};
+use crate::{manage, next, range, small};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 
@@ -98,7 +98,20 @@ fn large_realloc(p: Ptr, size: usize) -> Ptr {
         free(p);
         return core::ptr::null_mut();
     }
-    if !range::in_pool(addr) && !too_small(size) {
+    if let Some(block) = small::block_of(addr) {
+        let room = small::usable(block);
+        if size <= room && size >= room / 2 {
+            return p;
+        }
+        let new = malloc(size);
+        if !new.is_null() {
+            // SAFETY: two live objects, at least so long.
+            unsafe { core::ptr::copy_nonoverlapping(p.cast::<u8>(), new.cast(), room.min(size)) };
+            free(p);
+        }
+        return new;
+    }
+    if !range::in_pool(addr) && !too_small(size) && size > small::LARGEST {
         let new = manage::reallocate(addr, size);
         if !new.is_null() {
             return new.cast();

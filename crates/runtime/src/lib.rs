@@ -6,6 +6,7 @@
 //! [`sampler`] watches which objects are touched.
 //!
 //! [`mapping`]: the program's own anonymous mappings, which are objects too. [`statics`]: variables that the plan names.
+//! [`small`]: objects smaller than a page, in blocks of their site.
 //! [`foreign`] knows the processes that are better left alone.
 //! [`sandbox`] falls silent when the program allows itself but a few system calls.
 //! [`limit`] gives address space back to programs that limit their own.
@@ -16,8 +17,7 @@
 //! bookkeeping), waits, prints or panics; there is no thread-local storage with destructors; whatever fails, the program
 //! goes on with its own allocator.
 //!
-//! It is *not*: a profiler's back end (no symbols, no files, no estimates: the recorder does that, outside), and not an
-//! allocator for small objects.
+//! It is *not* a profiler's back end: no symbols, no files, no estimates. The recorder does that, outside.
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("libhearth.so is written for x86-64 Linux with glibc");
@@ -38,6 +38,7 @@ pub mod range;
 pub mod sampler;
 pub mod sandbox;
 pub mod sites;
+pub mod small;
 pub mod stack;
 pub mod start;
 pub mod statics;

@@ -4,7 +4,7 @@ use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
 use crate::sites::{self, Site};
 use crate::tls::{self, Thread};
-use crate::{heap, plan, process, range, sampler, stack, sys};
+use crate::{heap, plan, process, range, sampler, small, stack, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Event, Kind};
 
@@ -43,6 +43,10 @@ pub fn allocate(size: usize, align: usize, zero: bool) -> *mut u8 {
     if !ready() {
         return core::ptr::null_mut();
     }
+    if size < SMALL {
+        let Some((index, site)) = silent_site_here(thread) else { return refused() };
+        return if align <= 16 { small::allocate(thread, index, site, size, zero) } else { core::ptr::null_mut() };
+    }
     let Some((index, site)) = site_here(thread) else { return refused() };
     place(thread, index, site, size, align, zero)
 }
@@ -50,6 +54,17 @@ pub fn allocate(size: usize, align: usize, zero: bool) -> *mut u8 {
 /// From this size on the kernel is asked first: the range is reserved without counting, so that it would let a program
 /// have any size, also one that it counts on being refused.
 const ENORMOUS: usize = 1 << 30;
+
+/// Smaller objects are served from blocks, or not at all.
+const SMALL: usize = small::LARGEST + 1;
+
+/// A block of small objects of a site; null: there is no room.
+pub fn block(thread: &Thread, index: usize, site: &Site) -> *mut u8 {
+    tell(thread, site);
+    let at = place(thread, index, site, small::BLOCK, small::BLOCK, false);
+    objects::mark_block(at as usize);
+    at
+}
 
 /// Puts an object of a site into the first tier that has room.
 fn place(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, zero: bool) -> *mut u8 {
@@ -103,6 +118,23 @@ fn ready() -> bool {
 /// The site of the allocation in progress, its stack published if it is new.
 #[inline]
 fn site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
+    let (index, site) = silent_site_here(thread)?;
+    tell(thread, site);
+    Some((index, site))
+}
+
+/// Publishes the stack of the allocation in progress if its site is new.
+#[inline]
+fn tell(thread: &Thread, site: &Site) {
+    let generation = process::generation();
+    if site.published.load(Relaxed) != generation && stack::publish(thread, site.id.load(Relaxed)) {
+        site.published.store(generation, Relaxed);
+    }
+}
+
+/// The site of the allocation in progress.
+#[inline]
+fn silent_site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
     process::adopt(thread, false);
     sampler::guard::pass_by(&thread.step);
     let id = stack::site_id(thread);
@@ -115,10 +147,6 @@ fn site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
     if site.tier.load(Relaxed) == 0 {
         site.tier.store(plan::tier_of(id) + 1, Relaxed);
     }
-    let generation = process::generation();
-    if site.published.load(Relaxed) != generation && stack::publish(thread, id) {
-        site.published.store(generation, Relaxed);
-    }
     Some((index, site))
 }
 
@@ -128,6 +156,21 @@ pub fn free(addr: usize) {
     if range::in_pool(addr) {
         return;
     }
+    if let Some(block) = small::block_of(addr) {
+        if let Some(busy) = Busy::enter() {
+            let empty = small::free(addr, block);
+            drop(busy);
+            if empty {
+                release(block);
+            }
+        }
+        return;
+    }
+    release(addr);
+}
+
+/// Ends a managed object that is not small.
+fn release(addr: usize) {
     // Not the start of a live object: a double or wild free. Leaving the memory alone harms nobody.
     let Some(object) = objects::take(addr) else { return };
     // The books are closed and the end is published before the memory can become another object.
@@ -176,8 +219,9 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
     let new = place(busy.0, index, site, size, heap::PAGE, false);
     drop(busy);
     if !new.is_null() {
+        // Programs that ask malloc_usable_size use all they may.
         // SAFETY: two live objects, at least so long.
-        unsafe { core::ptr::copy_nonoverlapping(addr as *const u8, new, old.bytes.min(size)) };
+        unsafe { core::ptr::copy_nonoverlapping(addr as *const u8, new, heap::usable(addr).min(size)) };
         free(addr);
     }
     new
@@ -271,5 +315,9 @@ pub fn say_that_we_are_here() {
 
 /// Bytes the program may use of a managed object.
 pub fn usable(addr: usize) -> usize {
-    if range::in_pool(addr) { range::pool_size(addr) } else { heap::usable(addr) }
+    match small::block_of(addr) {
+        _ if range::in_pool(addr) => range::pool_size(addr),
+        Some(block) => small::usable(block),
+        None => heap::usable(addr),
+    }
 }

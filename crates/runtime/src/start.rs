@@ -2,7 +2,7 @@
 //!
 //! Before the constructor runs, and in every process without a session, the library only passes allocations on.
 
-use crate::{foreign, fork, interpose, mapping, next, plan, process, sampler, stack, statics, sys};
+use crate::{foreign, fork, interpose, mapping, next, plan, process, sampler, small, stack, statics, sys};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use wire::image::Image;
@@ -63,9 +63,12 @@ extern "C" fn start() {
         if config.flags & flags::SAMPLER != 0 {
             sampler::prepare(&config);
         }
-        let threshold = (config.threshold as usize).max(4096);
+        if config.threshold < 4096 {
+            small::enable();
+        }
+        let threshold = (config.threshold as usize).max(if small::enabled() { 1 } else { 4096 });
         interpose::manage_from(threshold);
-        mapping::manage_from(threshold);
+        mapping::manage_from(threshold.max(4096));
         statics::prepare();
     }
 }
