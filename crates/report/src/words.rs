@@ -141,7 +141,10 @@ pub fn header(observed: &Observed) -> Vec<String> {
                 error => format!(": {error}"),
             }
         ));
-        said.push(format!("{} of the samples hit no recorded object", percent(observed.unattributed)));
+        let places: Vec<String> =
+            observed.elsewhere.iter().map(|(place, share)| format!("{place} {}", percent(*share))).collect();
+        let places = if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) };
+        said.push(format!("{} of the samples hit no recorded object{places}", percent(observed.unattributed)));
         said.extend(concentration(observed));
     }
     said
