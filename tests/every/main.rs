@@ -17,8 +17,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The ways to record: what they are called, and the options of `hearth record`.
-const RECORDINGS: [(&str, &[&str]); 2] = [
+const RECORDINGS: [(&str, &[&str]); 3] = [
     ("recorded without sampler", &["--sampler", "none"]),
+    ("recorded with small objects", &["--small", "--sampler", "none"]),
     ("recorded with the page-fault sampler", &["--sampler", "page-fault"]),
 ];
 /// Most time of one run; each takes seconds on a quiet machine.

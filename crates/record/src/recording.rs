@@ -23,6 +23,12 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::session::flags;
 
+/// With fewer bytes nothing is missed.
+const UNWATCHED: u64 = 1 << 20;
+const UNWATCHED_NOTE: &str = "the page-fault sampler does not watch static variables and mappings of the program's own, so \
+                              nothing is known about their heat; the lab's sampler sees it (hearth lab run -- hearth record \
+                              --sampler lab ...)";
+
 /// Last-level cache to reckon with where the machine does not tell: a usual size of a core group.
 const USUAL_LLC: Bytes = Bytes::mib(32);
 
@@ -174,7 +180,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
             return Err(e);
         }
     };
-    if let Err(e) = complete(sink, &mut outcome, unknown) {
+    if let Err(e) = complete(sink, &mut outcome, unknown, matches!(options.sampler, Sampler::PageFault { .. })) {
         // The program has run: its exit status is to be kept whatever becomes of the profile.
         outcome.losses.push(Loss { kind: "profile-incomplete".into(), count: 1, note: e.0 });
     }
@@ -259,9 +265,18 @@ impl Sampling {
 }
 
 /// After the run: source forms, losses of the run as a whole, estimates.
-fn complete(mut sink: ToProfile<'_>, outcome: &mut Outcome, unknown: Vec<(&'static str, String)>) -> Result<(), Error> {
+fn complete(
+    mut sink: ToProfile<'_>,
+    outcome: &mut Outcome,
+    unknown: Vec<(&'static str, String)>,
+    unwatched: bool,
+) -> Result<(), Error> {
     sink.flush()?;
-    let ToProfile { mut writer, progress, .. } = sink;
+    let ToProfile { mut writer, progress, elsewhere, .. } = sink;
+    let mut unknown = unknown;
+    if unwatched && elsewhere >= UNWATCHED {
+        unknown.push(("unwatched", UNWATCHED_NOTE.into()));
+    }
     // From here on the run is safe in the file; what follows only adds to it.
     writer.commit(Nanos(outcome.duration_ns))?;
     let nameless = symbolise(&mut writer, progress)?;
@@ -277,7 +292,7 @@ fn complete(mut sink: ToProfile<'_>, outcome: &mut Outcome, unknown: Vec<(&'stat
         }
     }
     // All others were written when they happened.
-    for loss in outcome.losses.iter().filter(|l| l.kind == "module-unsymbolised") {
+    for loss in outcome.losses.iter().filter(|l| ["module-unsymbolised", "unwatched"].contains(&l.kind.as_str())) {
         writer.loss(None, &loss.kind, loss.count, &loss.note)?;
     }
     Ok(writer.finish(Nanos(outcome.duration_ns), &outcome.how)?)
@@ -347,12 +362,22 @@ struct ToProfile<'a> {
     unwritten: BTreeMap<u64, ObjectRow>,
     objects: u64,
     samples: u64,
+    /// Bytes of mappings and static variables that were recorded.
+    elsewhere: u64,
     progress: &'a mut dyn FnMut(Progress),
 }
 
 impl<'a> ToProfile<'a> {
     fn new(writer: Writer, progress: &'a mut dyn FnMut(Progress)) -> ToProfile<'a> {
-        ToProfile { writer, processes: Vec::new(), unwritten: BTreeMap::new(), objects: 0, samples: 0, progress }
+        ToProfile {
+            writer,
+            processes: Vec::new(),
+            unwritten: BTreeMap::new(),
+            objects: 0,
+            samples: 0,
+            elsewhere: 0,
+            progress,
+        }
     }
 
     fn row(&self, process: usize) -> i64 {
@@ -413,6 +438,9 @@ impl Sink for ToProfile<'_> {
             tier: o.tier,
             realloc: o.realloc,
         };
+        if o.kind != SiteKind::Allocation {
+            self.elsewhere += o.size;
+        }
         if o.kind == SiteKind::Mapping {
             self.writer.kind(o.site, o.kind)?;
         }

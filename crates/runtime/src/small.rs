@@ -9,7 +9,7 @@
 
 use crate::sites::Site;
 use crate::tls::Thread;
-use crate::{manage, objects, process, sites, sys};
+use crate::{manage, objects, process, sandbox, sites, sys};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
 /// Bytes of a block, and its alignment.
@@ -136,7 +136,7 @@ impl Held {
                 }
                 return Some(Held(bin));
             }
-            if turn < 100 {
+            if turn < 100 || sandbox::silent() {
                 core::hint::spin_loop();
             } else {
                 // SAFETY: no arguments.
