@@ -125,6 +125,6 @@ fn small_objects_have_pages_of_their_own_site() {
     let observed = room.observed("small.hearth");
     let of = |function: &str| -> u64 { hearth_tests::function_sites(&observed, function).map(|s| s.peak.0).sum() };
     println!("nodes {}, names {}, buffers {}", of("make_node"), of("make_name"), of("grow_buffer"));
-    assert!((900_000..1_500_000).contains(&of("make_node")), "{}", of("make_node"));
+    assert!((900_000..3_000_000).contains(&of("make_node")), "{}", of("make_node"));
     assert!(of("make_name") > 1_500_000 && of("grow_buffer") > 1_500_000);
 }
