@@ -3,7 +3,8 @@
  *     placed TURNS [HOT WARM COLD]         sizes in MiB; 12, 4 and 24 if not given
  *
  * Each object has its own site (and fills it with its own byte, or the compiler would make one of two). The cold one is written first, so that it takes the fast memory under first touch, and
- * never read. A turn is a million dependent loads of the hot object, an eighth of that of the warm one, and writes into
+ * never read. At last it prints `huge KIB`: how much of its memory lies on huge pages (0 where the kernel gives none
+ * without being asked). A turn is a million dependent loads of the hot object, an eighth of that of the warm one, and writes into
  * 64 small objects. Prints `NAME PAGES-ON-NODE-0 PAGES-ON-NODE-1`, before the turns and after them; pages that are only
  * in part an object's own do not count.
  */
@@ -64,6 +65,15 @@ static void say(const char *name, const char *object, size_t bytes) {
   printf("%s %ld %ld\n", name, on[0], on[1]);
 }
 
+static void say_huge(void) {
+  char line[256];
+  long kib = -1;
+  FILE *file = fopen("/proc/self/smaps_rollup", "r");
+  while (file && fgets(line, sizeof line, file)) sscanf(line, "AnonHugePages: %ld", &kib);
+  if (file) fclose(file);
+  printf("huge %ld\n", kib);
+}
+
 int main(int argc, char **argv) {
   if (argc != 2 && argc != 5) {
     fputs("usage: placed TURNS [HOT WARM COLD]\n", stderr);
@@ -89,5 +99,6 @@ int main(int argc, char **argv) {
     for (int i = 0; i < MANY; i++) count(many[i], SMALL, on);
     printf("many %ld %ld\n", on[0], on[1]);
   }
+  say_huge();
   return 0;
 }

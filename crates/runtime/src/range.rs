@@ -37,7 +37,7 @@ pub fn reserve() {
     let mut span = if sys::address_space_limited() { 0 } else { MAX_TIER_SPAN };
     while span >= MIN_TIER_SPAN {
         let len = span * MAX_TIERS + POOL_BYTES;
-        let at = sys::map_lazily(len + span, libc::PROT_NONE);
+        let at = sys::reserve(len + span, libc::PROT_NONE);
         if at != 0 {
             // Tiers start at multiples of their span, so that huge pages fit.
             let base = at.next_multiple_of(span);

@@ -164,6 +164,17 @@ pub unsafe fn protect(start: usize, len: usize, prot: i32) -> bool {
 /// Maps fresh zeroed memory that does not count against overcommit until touched; 0 on failure. Never huge pages: it is
 /// for tables that are mostly empty, and a huge page of fast memory for a few entries is one that the program lacks.
 pub fn map_lazily(len: usize, prot: i32) -> usize {
+    let at = reserve(len, prot);
+    if at != 0 {
+        // SAFETY: the fresh mapping. A kernel without huge pages refuses, which is as good.
+        unsafe { call3(libc::SYS_madvise, at, len, libc::MADV_NOHUGEPAGE as usize) };
+    }
+    at
+}
+
+/// Maps fresh zeroed memory that does not count against overcommit until touched, on whatever pages the kernel likes: the
+/// program's objects get huge ones as they would without Hearth. 0 on failure.
+pub fn reserve(len: usize, prot: i32) -> usize {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a fresh mapping anywhere.
     unsafe {
@@ -171,8 +182,6 @@ pub fn map_lazily(len: usize, prot: i32) -> usize {
         if (-4095..0).contains(&at) {
             return 0;
         }
-        // A kernel without huge pages refuses, which is as good.
-        call3(libc::SYS_madvise, at as usize, len, libc::MADV_NOHUGEPAGE as usize);
         at as usize
     }
 }

@@ -34,6 +34,12 @@ pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
         // Each CPU keeps some MiB of free pages for itself, which is nothing to the memory of a real machine but much to
         // that of the lab: as few as the kernel allows.
         ("/proc/sys/vm/percpu_pagelist_high_fraction".to_string(), "1000000".to_string()),
+        // Small pages are taken down to the low watermark of a node and huge ones, for which the kernel insists on it, down
+        // to the minimum. With the 20 MiB and more that huge pages make the kernel keep, that is many MiB of difference.
+        ("/proc/sys/vm/min_free_kbytes".to_string(), "2048".to_string()),
+        // To make huge pages of small ones afterwards the kernel would drop its cache of files on the limited node, which
+        // would then have room for more of the program than it is to have.
+        ("/sys/kernel/mm/transparent_hugepage/khugepaged/defrag".to_string(), "0".to_string()),
     ];
     if kernel {
         mount_debugfs()?;
