@@ -111,7 +111,7 @@ fn large_realloc(p: Ptr, size: usize) -> Ptr {
         }
         return new;
     }
-    if !range::in_pool(addr) && !too_small(size) && size > small::LARGEST {
+    if !range::in_pool(addr) && !too_small(size) && !small::takes(size) {
         let new = manage::reallocate(addr, size);
         if !new.is_null() {
             return new.cast();

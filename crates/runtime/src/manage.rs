@@ -43,7 +43,7 @@ pub fn allocate(size: usize, align: usize, zero: bool) -> *mut u8 {
     if !ready() {
         return core::ptr::null_mut();
     }
-    if size < SMALL {
+    if small::takes(size) {
         let Some((index, site)) = silent_site_here(thread) else { return refused() };
         return if align <= 16 { small::allocate(thread, index, site, size, zero) } else { core::ptr::null_mut() };
     }
@@ -54,9 +54,6 @@ pub fn allocate(size: usize, align: usize, zero: bool) -> *mut u8 {
 /// From this size on the kernel is asked first: the range is reserved without counting, so that it would let a program
 /// have any size, also one that it counts on being refused.
 const ENORMOUS: usize = 1 << 30;
-
-/// Smaller objects are served from blocks, or not at all.
-const SMALL: usize = small::LARGEST + 1;
 
 /// A block of small objects of a site; null: there is no room.
 pub fn block(thread: &Thread, index: usize, site: &Site) -> *mut u8 {

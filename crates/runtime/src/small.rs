@@ -24,7 +24,7 @@ const FIRST: usize = 32 << 10;
 const CLASSES: usize = 56;
 const SIZES: [u16; CLASSES] = sizes();
 /// Largest small object.
-pub const LARGEST: usize = SIZES[CLASSES - 1] as usize;
+const LARGEST: usize = SIZES[CLASSES - 1] as usize;
 /// Class by size in grains.
 const CLASS_OF: [u8; LARGEST / GRAIN + 1] = classes();
 
@@ -116,6 +116,12 @@ pub fn enable() {
 #[inline(always)]
 pub fn enabled() -> bool {
     ENABLED.load(Relaxed)
+}
+
+/// Whether an object of this size is small.
+#[inline]
+pub fn takes(size: usize) -> bool {
+    enabled() && size <= LARGEST
 }
 
 /// Holds a bin.
