@@ -282,9 +282,11 @@ mod tests {
         for ring in &mut opened.rings {
             ring.take(|kind, body| {
                 if let Some(Record::Sample(s)) = parse(kind, body, &format(&choice.events[0])) {
+                    // By its id it is one of this event.
                     let id = format(&choice.events[0]).id_of(kind, body).unwrap();
-                    assert!(opened.ids.iter().any(|&(known, place)| known == id && place == 0));
-                    pids.push(s.pid);
+                    if opened.ids.iter().any(|&(known, place)| known == id && place == 0) {
+                        pids.push(s.pid);
+                    }
                 }
             });
             assert_eq!(ring.corrupt, 0);
