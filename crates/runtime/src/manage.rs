@@ -254,7 +254,9 @@ fn enter_mapping(thread: &Thread, addr: usize, size: usize, counts: bool, index:
             process::fell_back(planned, size);
         }
     }
-    let tier = placed.unwrap_or(0);
+    // In no tier, it lies where the kernel likes and counts in no budget.
+    let counts = counts && (placed.is_some() || plan::image().is_none());
+    let tier = placed.unwrap_or(plan::tiers() - 1);
     if counts {
         plan::count_in(tier, size);
     }

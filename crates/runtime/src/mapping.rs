@@ -51,7 +51,6 @@ struct Table(&'static mut [Mapping]);
 impl Table {
     /// None if there is no memory for it, or if another thread does not come to its end.
     fn lock() -> Option<Table> {
-        let mut table = TABLE.load(Acquire);
         let taken = (0..1000).any(|_| {
             let free = LOCK.compare_exchange(0, 1, AcqRel, Relaxed).is_ok();
             if !free {
@@ -63,6 +62,7 @@ impl Table {
         if !taken {
             return None;
         }
+        let mut table = TABLE.load(Acquire);
         if table.is_null() {
             table = sys::map_lazily(MOST * size_of::<Mapping>(), libc::PROT_READ | libc::PROT_WRITE) as *mut Mapping;
             TABLE.store(table, Release);
@@ -156,18 +156,17 @@ fn answer(result: isize) -> isize {
 }
 
 /// What a call takes out of the address space is taken out of the books first: its addresses may be another thread's as
-/// soon as the call is done.
+/// soon as the call is done. One that does not begin at a page fails and takes nothing.
 fn forget(start: usize, len: usize) {
-    if THRESHOLD.load(Relaxed) != usize::MAX && clear(start, len, manage::mapping_gone) {
+    if start % 4096 == 0 && THRESHOLD.load(Relaxed) != usize::MAX && clear(start, len, manage::mapping_gone) {
         manage::unmapped(start, len);
     }
 }
 
-fn is_object(len: usize, flags: c_int, fd: c_int) -> bool {
+/// A file descriptor is ignored with MAP_ANONYMOUS.
+fn is_object(len: usize, flags: c_int) -> bool {
     const WANTED: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     const STACKS: c_int = libc::MAP_GROWSDOWN | libc::MAP_STACK;
-    // A file descriptor is ignored with MAP_ANONYMOUS.
-    let _ = fd;
     len >= THRESHOLD.load(Relaxed) && flags & WANTED == WANTED && flags & STACKS == 0
 }
 
@@ -178,13 +177,13 @@ fn is_object(len: usize, flags: c_int, fd: c_int) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmap(at: Ptr, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: libc::off_t) -> Ptr {
     if flags & libc::MAP_FIXED != 0 && flags & libc::MAP_FIXED_NOREPLACE != libc::MAP_FIXED_NOREPLACE {
-        forget(at as usize, len);
+        forget(at as usize, pages(len));
     }
     // SAFETY: the caller's.
     let result = unsafe {
         sys::call(libc::SYS_mmap, [at as usize, len, prot as usize, flags as usize, fd as usize, offset as usize])
     };
-    if !failed(result) && is_object(len, flags, fd) {
+    if !failed(result) && is_object(len, flags) {
         manage::mapped(result as usize, pages(len), prot & libc::PROT_WRITE != 0);
     }
     answer(result) as Ptr
