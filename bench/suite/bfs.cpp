@@ -88,6 +88,7 @@ int main(int argc, char **argv) {
 
     const long searches = suite_times(4, args.work);
     uint64_t reached = 0, depths = 0;
+    suite_begin();
     for (long s = 0, tried = 0; s < searches; s++) {
         uint32_t root;
         do root = suite_below(tried++, g.vertices);
@@ -96,6 +97,7 @@ int main(int argc, char **argv) {
         reached += done.reached;
         depths += done.depths;
     }
+    suite_end();
     const uint64_t wrong = faults(g, depth, parent);
     delete[] depth;
     delete[] parent;

@@ -68,6 +68,7 @@ program boltzmann
    ptr_in => ptr_1
    ptr_out => ptr_2
    unbalanced = 0
+   call suite_begin
    do step = 1, steps
       do inner = 1, inners
          last = inner == inners
@@ -86,6 +87,7 @@ program boltzmann
       ptr_in => ptr_out
       ptr_out => swap
    end do
+   call suite_end
 
    ! Diamond differences lose no particle: what came from sources was absorbed or scattered, leaked, or is still there.
    ! Before a front the differences may dip below zero, but only a little.

@@ -48,6 +48,7 @@ program cg
    rr = dot(r, r)
    rr_start = rr
    skew = 0
+   call suite_begin
    do iteration = 1, iterations
       call multiply(p, q)
       pq = dot(p, q)
@@ -66,6 +67,7 @@ program cg
          p(i) = r(i) + rr/rr_before*p(i)
       end do
    end do
+   call suite_end
 
    ! Directions are conjugate: p A p = r A p, as p is r and a part of the last p.
    ! The residual that the recurrence believes must be the true one, and the error, which CG never

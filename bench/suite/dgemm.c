@@ -135,7 +135,9 @@ int main(int argc, char **argv) {
     if (rows > most || passes > 1) rows = most;
     long *row = suite_must(malloc(rows * sizeof *row));
     for (long r = 0; r < rows; r++) row[r] = r * n / rows;
+    suite_begin();
     for (long pass = 0; pass < passes; pass++) multiply(A, B, C, n, row, rows);
+    suite_end();
 
     /* Freivalds: C x = A (B x) for a vector of small integers. */
     double *x = suite_must(malloc(n * sizeof *x)), *y = suite_must(malloc(n * sizeof *y));

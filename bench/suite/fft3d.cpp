@@ -138,6 +138,7 @@ int main(int argc, char **argv) {
             }
         }
 
+    suite_begin();
     transform(field, spectrum, n, -1);
     double worst = 0, checksum = 0;
     for (long step = 1; step <= steps; step++) {
@@ -155,6 +156,7 @@ int main(int argc, char **argv) {
             checksum += is.re / points;
         }
     }
+    suite_end();
     delete[] spectrum;
     delete[] work;
     delete[] field;

@@ -59,6 +59,7 @@ int main(int argc, char **argv) {
     }
 
     /* Build: linear probing; threads claim slots. */
+    suite_begin();
     Slot *table = new Slot[slots]();
     const uint64_t last = slots - 1;
     auto slot_of = [last](uint32_t key) { return (key * 0x9e3779b97f4a7c15u >> 20) & last; };
@@ -95,6 +96,7 @@ int main(int argc, char **argv) {
                 right += small_payload(key / 2, phase % columns) + large_payload(r, phase / columns % columns);
         }
     }
+    suite_end();
     delete[] table;
     delete[] small_key;
     delete[] large_key;

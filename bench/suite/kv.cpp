@@ -73,6 +73,7 @@ int main(int argc, char **argv) {
 
     const long requests = suite_times(1000000, args.work);
     uint64_t broken = 0, updates = 0, replaced = 0;
+    suite_begin();
 #pragma omp parallel for schedule(static) reduction(+ : broken, updates, replaced)
     for (long r = 0; r < requests; r++) {
         const double u = suite_unit(2 * r);
@@ -96,6 +97,7 @@ int main(int argc, char **argv) {
         mine.clear(std::memory_order_release);
     }
 
+    suite_end();
     /* No replacement may be lost, and no value be broken. */
     uint64_t versions = 0, checksum = 0;
     for (uint64_t k = 0; k < keys; k++) {

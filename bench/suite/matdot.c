@@ -48,7 +48,9 @@ int main(int argc, char **argv) {
             B[i * n + j] = in_b(i, j);
             C[i * n + j] = -1e9;
         }
+    suite_begin();
     for (long pass = 0; pass < passes; pass++) multiply(A, B, C, n);
+    suite_end();
 
     long wrong = 0;
     double checksum = 0;

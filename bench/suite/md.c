@@ -175,6 +175,7 @@ int main(int argc, char **argv) {
     }
 
     const long steps = suite_times(4, args.work);
+    suite_begin();
     int room = rebuild();
     double potential = forces(), kinetic = 0, start = 0, drift = 0;
     for (long s = 0; s < steps && room; s++) {
@@ -186,6 +187,7 @@ int main(int argc, char **argv) {
         if (!s) start = kinetic + (potential + before) / 2;
         drift = fmax(drift, fabs(kinetic + potential - (s ? start : kinetic + potential)) / kinetic);
     }
+    suite_end();
 
     /* Energy and momentum stay, and the lists miss nobody: some atoms' forces again, from all atoms. */
     struct vector momentum = {0, 0, 0};

@@ -28,6 +28,7 @@ int main(int argc, char **argv) {
     const long iterations = suite_times(5, args.work);
     double change = 0, before = 0, sum = 0;
     bool shrinks = true;
+    suite_begin();
     for (long i = 0; i < iterations; i++) {
         double part[64], changed[64], total[64], idle = 0;
 #pragma omp parallel for schedule(static)
@@ -57,6 +58,7 @@ int main(int argc, char **argv) {
         for (int b = 0; b < 64; b++) change += changed[b], sum += total[b];
         if (i) shrinks &= change <= damping * before + 1e-13;
     }
+    suite_end();
     /* No rank is lost, and each iteration moves less than the damping allows (a contraction in the 1-norm). */
     double most = 0;
     for (uint32_t v = 0; v < n; v++) most = std::fmax(most, rank[v]);

@@ -29,6 +29,7 @@ int main(int argc, char **argv) {
 
     const long phases = suite_times(2 * ARRAYS, args.work);
     uint64_t sum = 0, right = 0;
+    suite_begin();
     for (long p = 0; p < phases; p++) {
         const int hot = p % ARRAYS;
         uint64_t *const x = array[hot];
@@ -52,6 +53,7 @@ int main(int argc, char **argv) {
             }
         }
     }
+    suite_end();
     long wrong = 0;
     for (int a = 0; a < ARRAYS; a++) {
         for (uint64_t i = 0; i < n; i += 7) wrong += array[a][i] != element(i, updates[a]);

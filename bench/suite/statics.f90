@@ -34,6 +34,7 @@ program statics
    steps = times(6.0_real64, work)
 
    call begin(n, u, rhs, forcing, kx, ky, kz, start, history)
+   call suite_begin
    do step = 1, steps
       call right_hand_side(n, u, rhs, forcing, kx, ky, kz)
       call solve_x(n, rhs, kx)
@@ -42,6 +43,7 @@ program statics
       call add(n, u, rhs)
       if (mod(step, record_every) == 0) history(1:n**3) = u(1:n**3)
    end do
+   call suite_end
 
    ! The start is an eigenfunction of all three directions, so only its amplitude changes, in a way that can be told.
    lambda = 2 - 2*cos(pi/(n + 1))

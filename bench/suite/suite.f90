@@ -5,6 +5,13 @@ module suite
    implicit none
    integer, parameter :: blocks = 64  ! sums are taken in so many parts, so that they do not depend on the threads
 
+   interface  ! suite.h: what is measured in the lab begins and ends
+      subroutine suite_begin() bind(c, name='suite_region_begins')
+      end subroutine
+      subroutine suite_end() bind(c, name='suite_region_ends')
+      end subroutine
+   end interface
+
 contains
 
    ! Work (default 1) and bytes; ends the program with a sentence when an argument makes no sense.

@@ -126,6 +126,7 @@ int main(int argc, char **argv) {
 
     long lookups = suite_times(400000, args.work), wrong = 0;
     uint64_t checksum = 0;
+    suite_begin();
 #pragma omp parallel for schedule(static) reduction(+ : wrong, checksum)
     for (long l = 0; l < lookups; l++) {
         double energy = suite_unit(2 * l), pick = suite_unit(2 * l + 1), macro[CHANNELS], again[CHANNELS];
@@ -138,6 +139,7 @@ int main(int argc, char **argv) {
             wrong += memcmp(macro, again, sizeof macro) != 0;
         }
     }
+    suite_end();
     for (int p = 0; p < PARTS; p++) free(index_grid[p]);
     for (int m = 0; m < MATERIALS; m++) free(nuclide_of[m]), free(density_of[m]);
     free(unionized_energy), free(nuclide_grid);

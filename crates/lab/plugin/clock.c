@@ -83,6 +83,22 @@ void clock_resume(struct vcpu *v) {
   v->idle = false;
 }
 
+void clock_aside(struct vcpu *v) {
+  if (!simulated || v->aside) return;
+  clock_idle(v);
+  v->aside_insns = *v->insns;
+  v->aside_accesses = v->accesses;
+  v->aside = true;
+}
+
+void clock_back(struct vcpu *v) {
+  if (!v->aside) return;
+  v->base_ps -= (*v->insns - v->aside_insns) * INSN_PS;
+  v->accesses = v->aside_accesses;
+  v->aside = false;
+  clock_resume(v);
+}
+
 /* Whether a thread of QEMU sleeps, rather than runs or waits for a processor or a disk of the host. */
 static bool asleep(int tid) {
   char path[64], text[256];

@@ -13,4 +13,6 @@ uint64_t host_ns(void);
 void clock_sync(struct vcpu *v);       /* waits until the slower vCPUs have caught up */
 void clock_idle(struct vcpu *v);       /* the vCPU halts */
 void clock_resume(struct vcpu *v);     /* and goes on */
+void clock_aside(struct vcpu *v);      /* what the vCPU does from now on takes no time */
+void clock_back(struct vcpu *v);       /* until now; nothing if it was not aside */
 #endif

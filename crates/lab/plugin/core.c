@@ -317,6 +317,7 @@ static void check_walk(struct vcpu *v, uint64_t address, uint64_t physical) {
 }
 
 void core_miss(struct vcpu *v, struct insn *insn, qemu_plugin_meminfo_t info, uint64_t address, bool store) {
+  if (v->aside) return;
   const struct qemu_plugin_hwaddr *hw = qemu_plugin_get_hwaddr(info, address);
   if (!hw || qemu_plugin_hwaddr_is_io(hw)) return;
   uint64_t physical = qemu_plugin_hwaddr_phys_addr(hw), line = physical >> 6;

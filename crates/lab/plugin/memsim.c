@@ -3,6 +3,10 @@
  * The plugin: what QEMU calls. Until the model is switched on the guest runs as fast as QEMU can and in real time; then
  * every memory access goes through the model and time is simulated. The guest switches it by a no-op that no compiler
  * makes, `nopl imm32(%rdi,%rdi,8)` with an immediate of ours; switching throws all translated code away.
+ *
+ * What observes the program (recorder, launcher, the guest's agent) would have CPUs of its own on a machine of real size.
+ * It says by two more of these when it works: aside, which takes no simulated time and touches no cache. That ends by
+ * itself where the vCPU halts or goes on with another address space.
  */
 #include "clock.h"
 #include "config.h"
@@ -22,7 +26,7 @@ EXPORT int qemu_plugin_version = PLUGIN_API_VERSION;
 struct vcpu vcpus[WINDOW_VCPUS];
 struct window *window;
 
-enum { MAGIC_ON = 1, MAGIC_OFF = 2, MAGIC_PROCESS = 3 };
+enum { MAGIC_ON = 1, MAGIC_OFF = 2, MAGIC_PROCESS = 3, MAGIC_ASIDE = 4, MAGIC_BACK = 5 };
 static const uint8_t magic_bytes[8] = {0x0f, 0x1f, 0x84, 0xff, 0, 0x00, 0x48, 0x4c};
 
 struct counts {
@@ -39,6 +43,7 @@ static uint64_t insns_before[WINDOW_VCPUS], insns_at_on[WINDOW_VCPUS];
 static void publish(struct vcpu *v) {
   struct window_vcpu *seen = v->seen;
   unsigned c = (unsigned)(v - vcpus);
+  if (v->aside) return;
   if (on) seen->instructions = insns_before[c] + *v->insns - insns_at_on[c];
   seen->accesses = v->accesses;
   uint64_t t = vcpu_time(v);
@@ -50,7 +55,7 @@ static void on_quantum(unsigned c, void *unused) {
   (void)unused;
   struct vcpu *v = &vcpus[c];
   ((struct counts *)qemu_plugin_scoreboard_find(counts, c))->since_sync = 0;
-  if (!clock_simulated()) return;
+  if (!clock_simulated() || v->aside) return;
   publish(v);
   if (on && c == 0) window->host_ns += host_ns() - on_since_ns, on_since_ns = host_ns();
   if (config.vcpus > 1) clock_sync(v);
@@ -82,9 +87,23 @@ static void on_store(unsigned c, qemu_plugin_meminfo_t info, uint64_t address, v
   access_memory(c, info, address, data, true);
 }
 
+static void aside(struct vcpu *v) {
+  if (!clock_simulated() || v->aside) return;
+  if (on) core_drain(v);
+  publish(v);
+  clock_aside(v);
+}
+
+static void back(struct vcpu *v) {
+  if (!v->aside) return;
+  insns_at_on[v - vcpus] += *v->insns - v->aside_insns;
+  clock_back(v);
+}
+
 static void on_page_table(unsigned c, void *unused) {
   (void)unused;
-  core_switch(&vcpus[c]);
+  back(&vcpus[c]);
+  if (on) core_switch(&vcpus[c]);
 }
 
 static void install(qemu_plugin_id_t id);
@@ -110,7 +129,7 @@ static void switch_on(struct vcpu *by) {
       if (vcpus[i].exists) window->begin_ps = vcpu_time(&vcpus[i]);
   }
   for (unsigned i = 0; i < WINDOW_VCPUS; i++)
-    if (vcpus[i].exists) insns_at_on[i] = *vcpus[i].insns;
+    if (vcpus[i].exists) insns_at_on[i] = vcpus[i].aside ? vcpus[i].aside_insns : *vcpus[i].insns;
   on_since_ns = host_ns();
   on_since_ps = vcpu_time(by);
   on = true;
@@ -137,12 +156,18 @@ static void switch_off(struct vcpu *by) {
 static void on_magic(unsigned c, void *data) {
   struct vcpu *v = &vcpus[c];
   switch ((uintptr_t)data) {
-  case MAGIC_ON: switch_on(v); break;
+  case MAGIC_ON:
+    back(v);
+    switch_on(v);
+    break;
   case MAGIC_OFF:
+    back(v);
     if (on) core_drain(v);
     switch_off(v);
     break;
   case MAGIC_PROCESS: sample_process(v); break;
+  case MAGIC_ASIDE: aside(v); break;
+  case MAGIC_BACK: back(v); break;
   }
 }
 
@@ -164,7 +189,7 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
     if (size == 8 && !memcmp(bytes, magic_bytes, 4) && !memcmp(bytes + 5, magic_bytes + 5, 3))
       qemu_plugin_register_vcpu_insn_exec_cb(insn, on_magic, QEMU_PLUGIN_CB_R_REGS, (void *)(uintptr_t)bytes[4]);
     /* mov %reg, %cr3 */
-    if (on && size >= 3 && bytes[size - 3] == 0x0f && bytes[size - 2] == 0x22 && (bytes[size - 1] & 0x38) == 0x18)
+    if (clock_simulated() && size >= 3 && bytes[size - 3] == 0x0f && bytes[size - 2] == 0x22 && (bytes[size - 1] & 0x38) == 0x18)
       qemu_plugin_register_vcpu_insn_exec_cb(insn, on_page_table, QEMU_PLUGIN_CB_NO_REGS, NULL);
     if (!made) continue;
     made[i].ip = qemu_plugin_insn_vaddr(insn);
@@ -188,6 +213,7 @@ static void on_vcpu(qemu_plugin_id_t id, unsigned c) {
 
 static void on_idle(qemu_plugin_id_t id, unsigned c) {
   (void)id;
+  back(&vcpus[c]);
   if (on) core_drain(&vcpus[c]);
   clock_idle(&vcpus[c]);
   if (clock_simulated()) publish(&vcpus[c]);

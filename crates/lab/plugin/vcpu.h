@@ -105,6 +105,8 @@ struct vcpu {
   struct window_vcpu *seen;
   int tid; /* of the host's thread that runs it */
   volatile bool exists, idle;
+  bool aside;           /* at work that takes no simulated time; to the others it is idle */
+  uint64_t aside_insns, aside_accesses; /* counts when that began */
 } __attribute__((aligned(128)));
 
 #define DIRTY (1ull << 63)

@@ -7,7 +7,6 @@ pub mod agent;
 pub mod compare;
 pub mod job;
 pub mod machine;
-pub mod mark;
 pub mod run;
 pub mod scale;
 pub mod setup;

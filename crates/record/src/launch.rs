@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering::*};
 use std::time::{Duration, Instant};
+use wire::mark;
 use wire::process::state;
 use wire::session::{Config, ENV, FAILED, LOADED, PASSED_OVER, PROCESS_SUFFIX, flags};
 
@@ -365,7 +366,7 @@ impl Watch<'_> {
                 status = ended.map(|s| (s, Instant::now()));
             }
             let before = self.tally.objects + self.tally.visits;
-            let fill = self.cycle();
+            let fill = mark::aside(|| self.cycle());
             let quiet = before == self.tally.objects + self.tally.visits;
             period = match () {
                 () if fill > 0.25 => PERIOD / 10,

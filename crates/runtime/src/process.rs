@@ -8,6 +8,7 @@ use crate::{heap, mapping, plan, sampler, sandbox, sites, stack, start, sys};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::event::{Event, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
+use wire::mark;
 use wire::process::{
     FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, MAX_TIERS, Pushed, RING_BYTES, Ring, header, state, write_text,
 };
@@ -61,21 +62,7 @@ pub fn set_epoch(ns: u64) {
 pub fn introduce() {
     IN_LAB.store(true, Relaxed);
     // SAFETY: no arguments.
-    mark(unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as u32);
-}
-
-/// The mark by which a process of the lab's guest says who it is: a no-operation of eight bytes (Intel SDM volume 2,
-/// NOP r/m32) that the time model knows by its displacement, with the process id in `rdi`. The model sees page tables
-/// and no processes; from here on it can say whose a miss is.
-fn mark(pid: u32) {
-    // SAFETY: a no-operation; it neither reads nor writes anything.
-    unsafe {
-        core::arch::asm!(
-            ".byte 0x0f,0x1f,0x84,0xff,0x03,0x00,0x48,0x4c",
-            in("rdi") u64::from(pid),
-            options(nostack, preserves_flags)
-        )
-    };
+    mark::process(unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as u32);
 }
 
 /// Prepares to notice forks. Called by the constructor.
@@ -155,7 +142,7 @@ fn attach_slowly() -> bool {
         // SAFETY: the page of `prepare`.
         unsafe { (*page).store(1, Release) };
         if IN_LAB.load(Relaxed) {
-            mark(pid);
+            mark::process(pid);
         }
     }
     if OPENED.load(Acquire) != generation() {

@@ -16,6 +16,7 @@ pub mod event;
 pub mod identity;
 pub mod image;
 pub mod lab;
+pub mod mark;
 pub mod process;
 pub mod session;
 

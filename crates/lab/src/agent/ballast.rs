@@ -2,8 +2,9 @@
 //!
 //! Node 0 also holds the kernel and its caches, so its size alone does not say what a program can have of it. What the
 //! kernel gives a program from a node without reclaiming is, zone by zone, what is free above the low watermark and the
-//! reserve for allocations that cannot go elsewhere (`__zone_watermark_ok` in mm/page_alloc.c, /proc/zoneinfo), and what
-//! the CPUs keep in their own lists.
+//! reserve for allocations that cannot go elsewhere (`__zone_watermark_ok` in mm/page_alloc.c, /proc/zoneinfo). Besides,
+//! each CPU keeps free pages in a list of its own. Huge pages are taken into it by twos (`nr_pcp_alloc`), so that one may
+//! stay there, where other CPUs and small pages cannot have it; ours are used up before the program starts.
 
 use crate::Error;
 use std::io;
@@ -15,7 +16,6 @@ const MPOL_BIND: libc::c_int = 2;
 /// Memory held until dropped.
 pub struct Ballast {
     node: u32,
-    bytes: u64,
     chunks: Vec<(*mut libc::c_void, u64)>,
     /// What the node has free for a program, in bytes, as read back from the kernel.
     pub left: u64,
@@ -38,9 +38,13 @@ impl Ballast {
                 model::Bytes(bytes)
             )));
         }
-        let mut ballast = Ballast { node, bytes, chunks: Vec::new(), left: before };
+        let mut ballast = Ballast { node, chunks: Vec::new(), left: before };
         // Best effort: what is left shall be whole huge pages, as on a machine that has just booted.
         let _ = std::fs::write("/proc/sys/vm/compact_memory", "1");
+        // What is mapped of files on the node, the kernel would reclaim for the program later. This process maps the same
+        // libraries; what it maps stays.
+        // SAFETY: changes nothing that is mapped.
+        unsafe { libc::mlockall(libc::MCL_CURRENT) };
         // By huge pages as far as that goes; then by small ones, for which the kernel takes the pieces first. Of those it
         // gives at most a few at a time, so what is left comes near to what is wanted from above.
         let pieces = pieces(node).unwrap_or(0);
@@ -50,30 +54,46 @@ impl Ballast {
             (HUGE, Page::Small, HUGE),
             (16 * PAGE, Page::Small, 16 * PAGE),
         ] {
+            if page == Page::Small {
+                ballast.use_up_lists()?;
+            }
             while ballast.left > bytes + near {
-                let size = chunk.min(ballast.left - bytes);
-                let at = take(node, size, page)
-                    .map_err(|e| Error(format!("cannot take memory of the guest's node {node}: {e}")))?;
-                ballast.chunks.push((at, size));
+                ballast.take(chunk.min(ballast.left - bytes), page)?;
                 ballast.left = free()?;
             }
         }
         Ok(ballast)
     }
 
-    /// Gives memory back until a program that has none yet can have all that it is to have: what the launcher of a guided
-    /// one read put files of its own into the kernel's cache, which others do not have there.
-    pub fn settle(&mut self) {
-        // Small pieces were taken last.
-        while free_for_programs(self.node).is_some_and(|free| free + HUGE / 2 < self.bytes) {
-            let Some((at, size)) = self.chunks.pop() else { return };
-            let keep = size - size.min(HUGE);
-            // SAFETY: the end of what `take` mapped; nobody else knows of it.
-            unsafe { libc::munmap(at.byte_add(keep as usize), (size - keep) as usize) };
-            if keep > 0 {
-                self.chunks.push((at, keep));
+    fn take(&mut self, size: u64, page: Page) -> Result<(), Error> {
+        let at = take(self.node, size, page)
+            .map_err(|e| Error(format!("cannot take memory of the guest's node {}: {e}", self.node)))?;
+        self.chunks.push((at, size));
+        Ok(())
+    }
+
+    /// Takes the huge pages that the CPUs keep in their own lists.
+    fn use_up_lists(&mut self) -> Result<(), Error> {
+        let text = std::fs::read_to_string("/proc/zoneinfo").unwrap_or_default();
+        // SAFETY: plain data, for which zero is the empty set.
+        let mut before: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        let size = size_of::<libc::cpu_set_t>();
+        // SAFETY: sets of the size that is told.
+        unsafe { libc::sched_getaffinity(0, size, &mut before) };
+        for (cpu, pages) in kept_by_cpus(&text, self.node) {
+            // SAFETY: as above, and the CPU is one of the guest's few.
+            let pinned = unsafe {
+                let mut only: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(cpu, &mut only);
+                libc::sched_setaffinity(0, size, &only) == 0
+            };
+            for _ in 0..if pinned { pages * PAGE / HUGE } else { 0 } {
+                self.take(HUGE, Page::Huge)?;
             }
         }
+        // SAFETY: as above.
+        unsafe { libc::sched_setaffinity(0, size, &before) };
+        Ok(())
     }
 }
 
@@ -126,6 +146,8 @@ fn take(node: u32, bytes: u64, page: Page) -> io::Result<*mut libc::c_void> {
         let mask = 1u64 << node;
         let advice = if page == Page::Huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
         libc::madvise(at, size, advice);
+        // Not even for the moment before the program: its memory may be moved to another node.
+        libc::madvise(at, size, libc::MADV_DONTFORK);
         let bound = libc::syscall(libc::SYS_mbind, at, size, MPOL_BIND, &mask, 64u64, 0) == 0;
         if !bound || libc::mlock(at, size) != 0 {
             let error = io::Error::last_os_error();
@@ -141,8 +163,7 @@ pub fn free_for_programs(node: u32) -> Option<u64> {
     parse_zones(&std::fs::read_to_string("/proc/zoneinfo").ok()?, node)
 }
 
-/// Reads /proc/zoneinfo: `Node 0, zone DMA32`, then `pages free N`, `low N`, `protection: (0, 1, 2, ...)`, and a `count: N`
-/// for each CPU's list.
+/// Reads /proc/zoneinfo: `Node 0, zone DMA32`, then `pages free N`, `low N`, `protection: (0, 1, 2, ...)`.
 fn parse_zones(text: &str, node: u32) -> Option<u64> {
     let (mut pages, mut here, mut free, mut low) = (None, false, 0u64, 0u64);
     for line in text.lines() {
@@ -156,11 +177,26 @@ fn parse_zones(text: &str, node: u32) -> Option<u64> {
                 let reserve: u64 = line.split(['(', ',', ')']).nth(3)?.trim().parse().ok()?;
                 *pages.get_or_insert(0) += free.saturating_sub(low + reserve);
             }
-            (Some("count:"), Some(n)) if here => *pages.get_or_insert(0) += n.parse::<u64>().ok()?,
             _ => {}
         }
     }
     pages.map(|p: u64| p * PAGE)
+}
+
+/// Reads /proc/zoneinfo: `Node 0, zone DMA32`, then for each CPU `cpu: N` and `count: N`, the pages in its list. Gives CPU
+/// and pages, zone by zone.
+fn kept_by_cpus(text: &str, node: u32) -> Vec<(usize, u64)> {
+    let (mut kept, mut here, mut cpu) = (Vec::new(), false, 0);
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("Node"), Some(n)) => here = n.trim_end_matches(',') == node.to_string(),
+            (Some("cpu:"), Some(n)) => cpu = n.parse().unwrap_or(0),
+            (Some("count:"), Some(n)) if here => kept.push((cpu, n.parse().unwrap_or(0))),
+            _ => {}
+        }
+    }
+    kept
 }
 
 #[cfg(test)]
@@ -204,7 +240,8 @@ Node 1, zone   Normal
         low      9
         protection: (0, 0, 0, 0, 0)
 ";
-        assert_eq!(parse_zones(text, 0), Some(906 * PAGE));
+        assert_eq!(parse_zones(text, 0), Some(900 * PAGE));
+        assert_eq!(kept_by_cpus(text, 0), [(0, 5), (1, 1)]);
         assert_eq!(parse_zones(text, 1), Some(0));
         assert_eq!(parse_zones(text, 2), None);
     }

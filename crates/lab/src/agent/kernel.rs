@@ -5,7 +5,7 @@ use crate::job::{Job, Policy};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Counters of /proc/vmstat that tell of placement and migration.
 const COUNTERS: [&str; 5] = ["pgpromote_", "pgdemote_", "pgmigrate_", "numa_", "thp_migration_"];
@@ -35,8 +35,12 @@ pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
         // that of the lab: as few as the kernel allows.
         ("/proc/sys/vm/percpu_pagelist_high_fraction".to_string(), "1000000".to_string()),
         // Small pages are taken down to the low watermark of a node and huge ones, for which the kernel insists on it, down
-        // to the minimum. With the 20 MiB and more that huge pages make the kernel keep, that is many MiB of difference.
-        ("/proc/sys/vm/min_free_kbytes".to_string(), "2048".to_string()),
+        // to the minimum; the kernel also raises both for a while after it had to split a block. With the 20 MiB and more
+        // that huge pages make it keep, that is many MiB of difference.
+        ("/proc/sys/vm/min_free_kbytes".to_string(), "1024".to_string()),
+        ("/proc/sys/vm/watermark_boost_factor".to_string(), "0".to_string()),
+        // What booting left of files on the limited node would be reclaimed for the program bit by bit.
+        ("/proc/sys/vm/drop_caches".to_string(), "1".to_string()),
         // To make huge pages of small ones afterwards the kernel would drop its cache of files on the limited node, which
         // would then have room for more of the program than it is to have.
         ("/sys/kernel/mm/transparent_hugepage/khugepaged/defrag".to_string(), "0".to_string()),
@@ -84,6 +88,8 @@ pub fn counters() -> BTreeMap<String, u64> {
         .collect()
 }
 
+const CGROUPS: &str = "/sys/fs/cgroup";
+
 /// The memory cgroup of the program.
 pub struct Cgroup {
     dir: PathBuf,
@@ -93,10 +99,10 @@ pub struct Cgroup {
 impl Cgroup {
     /// Makes it.
     pub fn create() -> Result<Cgroup, Error> {
-        let root = PathBuf::from("/sys/fs/cgroup");
+        let root = Path::new(CGROUPS);
         let dir = root.join("program");
         let make = || {
-            std::fs::write(root.join("cgroup.subtree_control"), "+memory")?;
+            std::fs::write(root.join("cgroup.subtree_control"), "+memory +cpuset")?;
             std::fs::create_dir(&dir)?;
             File::open(dir.join("memory.numa_stat"))
         };
@@ -112,8 +118,7 @@ impl Cgroup {
 
     /// A process that writes `0` to this file enters the cgroup.
     pub fn entrance(&self) -> Result<File, Error> {
-        let file = File::options().write(true).open(self.dir.join("cgroup.procs"));
-        file.map_err(|e| Error(format!("the guest cannot open the program's cgroup: {e}")))
+        entrance(&self.dir).map_err(|e| Error(format!("the guest cannot open the program's cgroup: {e}")))
     }
 
     /// Bytes of anonymous memory on each of `nodes` nodes.
@@ -129,6 +134,21 @@ impl Cgroup {
         // Nothing is left: nothing to do.
         let _ = std::fs::write(self.dir.join("cgroup.kill"), "1");
     }
+}
+
+/// A process that writes `0` to this file, and its children until they enter another cgroup, have memory of this node only.
+pub fn entrance_to(node: u32) -> Result<File, Error> {
+    let dir = Path::new(CGROUPS).join("launcher");
+    let make = || {
+        std::fs::create_dir(&dir)?;
+        std::fs::write(dir.join("cpuset.mems"), node.to_string())?;
+        entrance(&dir)
+    };
+    make().map_err(|e| Error(format!("the guest cannot make a cgroup for the launcher: {e}")))
+}
+
+fn entrance(dir: &Path) -> std::io::Result<File> {
+    File::options().write(true).open(dir.join("cgroup.procs"))
 }
 
 /// Reads `anon N0=4096 N1=0`.

@@ -16,9 +16,10 @@ mod program;
 mod warm;
 mod watch;
 
+use crate::Error;
 use crate::job::{BOOTED, JOB, Job, REPORT, Report, SESSION};
-use crate::{Error, mark};
 use std::path::Path;
+use wire::mark;
 
 /// Does the job in [`SESSION`] and switches the machine off. Returns only if this is not the first process of a guest.
 pub fn run() -> Error {
@@ -54,12 +55,12 @@ fn work(session: &Path) -> Result<Report, Error> {
     if job.terminal.is_none() {
         warm::files(&job);
     }
-    let mut ballast = match job.limit {
+    let ballast = match job.limit {
         Some((node, bytes)) => Some(ballast::Ballast::fill(node, bytes)?),
         None => None,
     };
     let limit_bytes = ballast.as_ref().map(|b| b.left);
-    let mut report = watch::run(&job, session, &cgroup, ballast.as_mut())?;
+    let mut report = watch::run(&job, session, &cgroup)?;
     report.settings = settings;
     report.limit_bytes = limit_bytes;
     drop(ballast);

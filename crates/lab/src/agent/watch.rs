@@ -1,23 +1,23 @@
 //! Follows the program to its end: reads where its pages are, hands over what it prints, switches the time model.
 
-use super::ballast::Ballast;
 use super::kernel::{self, Cgroup};
 use super::opened::Opened;
-use super::program::{self, now_ns};
+use super::program::{self, Copied, now_ns};
+use crate::Error;
 use crate::job::{Files, Job, Policy, Reading, Report, Roi};
-use crate::{Error, mark};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Child;
+use wire::mark;
 
 /// With a threshold to watch for, and before the launcher of a guided program has started it, one looks this often.
 const ATTENTIVE_NS: u64 = 1_000_000;
 
 /// Starts the program and follows it. The report says how it went; files are not yet brought back.
-pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, ballast: Option<&mut Ballast>) -> Result<Report, Error> {
+pub fn run(job: &Job, session: &Path, cgroup: &Cgroup) -> Result<Report, Error> {
     let mut before = kernel::counters();
-    take_precedence();
+    program::take_precedence();
     let mut opened = match job.files {
         Files::Notice => Some(Opened::watch()?),
         Files::Read(_) => None,
@@ -30,11 +30,8 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, ballast: Option<&mut Ball
     if matches!(job.policy, Policy::Plan) {
         if let Some(child) = first_child(&mut program.child)? {
             watched = child;
-            start = program::take_over(child, program.child.id(), job, cgroup)?;
-            if let Some(ballast) = ballast {
-                ballast.settle();
-            }
-            // The launcher's move is not the program's.
+            start = program::take_over(child, job, cgroup)?;
+            // What the launcher did is not the program's.
             before = kernel::counters();
         }
     }
@@ -56,16 +53,16 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, ballast: Option<&mut Ball
         }
         let now = now_ns();
         if now >= next || watching_size(job, &report) {
-            let bytes = cgroup.resident(job.nodes as usize);
-            report.peak_bytes = report.peak_bytes.max(bytes.iter().sum());
-            report.residency.push(Reading { at_ns: now - start, bytes });
             next = now + job.sample_ns;
-            if let Some(opened) = &mut opened {
-                opened.read();
-            }
-            for file in &mut program.printed {
-                file.copy()?;
-            }
+            mark::aside(|| {
+                let bytes = cgroup.resident(job.nodes as usize);
+                report.peak_bytes = report.peak_bytes.max(bytes.iter().sum());
+                report.residency.push(Reading { at_ns: now - start, bytes });
+                if let Some(opened) = &mut opened {
+                    opened.read();
+                }
+                program.printed.iter_mut().try_for_each(Copied::copy)
+            })?;
         }
     }
     report.run_ns = now_ns() - start;
@@ -92,13 +89,6 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup, ballast: Option<&mut Ball
         report.failed = Some("the guided run did not come to its end in the guest; what it said stands above".into());
     }
     Ok(report)
-}
-
-/// The agent is to look when its time has come, also where one CPU is the program's. Its children do not inherit this.
-fn take_precedence() {
-    let lowest = libc::sched_param { sched_priority: 1 };
-    // SAFETY: a valid structure. A kernel that refuses lets the agent look late, which the report's times show.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &lowest) };
 }
 
 /// Is it time to switch the model on?
