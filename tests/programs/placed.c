@@ -44,6 +44,15 @@ static void **chase(void **p, long loads) {
   return p;
 }
 
+/* The turns are what the lab is to measure (docs/lab.md, region of interest). */
+static void mark(int on) {
+#ifdef __x86_64__
+  if (on) __asm__ volatile(".byte 0x0f,0x1f,0x84,0xff,0x01,0x00,0x48,0x4c" ::: "memory");
+  else __asm__ volatile(".byte 0x0f,0x1f,0x84,0xff,0x02,0x00,0x48,0x4c" ::: "memory");
+#endif
+  (void)on;
+}
+
 static void count(const char *object, size_t bytes, long on[2]) {
   uintptr_t first = ((uintptr_t)object + PAGE - 1) / PAGE, end = ((uintptr_t)object + bytes) / PAGE;
   for (; first < end; first++) {
@@ -87,11 +96,13 @@ int main(int argc, char **argv) {
   void **through_hot = ring(hot, hot_bytes), **through_warm = ring(warm, warm_bytes);
   for (int i = 0; i < MANY; i++) many[i] = alloc_many();
   for (int after = 0; after < 2; after++) {
+    mark(after);
     for (long turn = 0; after && turn < turns; turn++) {
       through_hot = chase(through_hot, TURN);
       through_warm = chase(through_warm, TURN / 8);
       for (int i = 0; i < MANY; i++) many[i][turn * LINE % SMALL] += (char)((uintptr_t)through_hot ^ (uintptr_t)through_warm);
     }
+    mark(0);
     long on[2] = {0, 0};
     say("hot", hot, hot_bytes);
     say("warm", warm, warm_bytes);

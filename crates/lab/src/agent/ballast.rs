@@ -7,10 +7,15 @@
 //! stay there, where other CPUs and small pages cannot have it; ours are used up before the program starts.
 
 use crate::Error;
+use std::collections::HashMap;
 use std::io;
 
 const PAGE: u64 = 4096;
 const HUGE: u64 = 2 << 20;
+/// Free memory in pieces: more than is left in the end.
+const PIECES: u64 = 6 << 20;
+/// Turns in which an odd number of huge pages is looked for.
+const TURNS: u32 = 4;
 const MPOL_BIND: libc::c_int = 2;
 
 /// Memory held until dropped.
@@ -45,30 +50,86 @@ impl Ballast {
         // libraries; what it maps stays.
         // SAFETY: changes nothing that is mapped.
         unsafe { libc::mlockall(libc::MCL_CURRENT) };
-        // By huge pages as far as that goes; then by small ones, for which the kernel takes the pieces first. Of those it
-        // gives at most a few at a time, so what is left comes near to what is wanted from above.
-        let pieces = pieces(node).unwrap_or(0);
-        for (chunk, page, near) in [
-            (32 * HUGE, Page::Huge, pieces + 34 * HUGE),
-            (HUGE, Page::Huge, pieces + 2 * HUGE),
-            (HUGE, Page::Small, HUGE),
-            (16 * PAGE, Page::Small, 16 * PAGE),
-        ] {
-            if page == Page::Small {
-                ballast.use_up_lists()?;
+        ballast.make_pieces()?;
+        // Huge pages first, then small ones, for which the kernel takes the pieces.
+        ballast.take_down_to(bytes + 2 * HUGE, Page::Huge)?;
+        ballast.use_up_lists()?;
+        ballast.take_down_to(bytes, Page::Small)?;
+        for _ in 0..TURNS {
+            if ballast.no_huge_page_will_be_stuck() {
+                break;
             }
-            while ballast.left > bytes + near {
-                ballast.take(chunk.min(ballast.left - bytes), page)?;
-                ballast.left = free()?;
-            }
+            // The CPU's list takes two; with one of them back it has too many, and gives one back in turn.
+            ballast.take(HUGE, Page::Huge)?;
+            ballast.give_back();
+            ballast.use_up_lists()?;
+            ballast.give_back_halves(bytes);
+            ballast.take_down_to(bytes, Page::Small)?;
         }
         Ok(ballast)
+    }
+
+    /// Takes until not much more than `bytes` are left.
+    fn take_down_to(&mut self, bytes: u64, page: Page) -> Result<(), Error> {
+        let (unit, most) = match page {
+            Page::Huge => (HUGE, 32),
+            Page::Small => (16 * PAGE, 2),
+        };
+        loop {
+            self.left = free_for_programs(self.node).unwrap_or(0);
+            if self.left < bytes + unit {
+                return Ok(());
+            }
+            self.take(((self.left - bytes) / 2 / unit).clamp(1, most) * unit, page)?;
+        }
+    }
+
+    /// Where CPUs take huge pages by twos (not in the small zone `DMA`), an even number leaves the last one in a list.
+    fn no_huge_page_will_be_stuck(&self) -> bool {
+        let by_zone = free_huge_pages_by_zone(self.node);
+        by_zone.iter().all(|(zone, &pages)| zone == "DMA" || pages == 0 || pages % 2 == 1)
     }
 
     fn take(&mut self, size: u64, page: Page) -> Result<(), Error> {
         let at = take(self.node, size, page)
             .map_err(|e| Error(format!("cannot take memory of the guest's node {}: {e}", self.node)))?;
         self.chunks.push((at, size));
+        Ok(())
+    }
+
+    /// Gives the last chunk back.
+    fn give_back(&mut self) {
+        if let Some((at, size)) = self.chunks.pop() {
+            // SAFETY: unmaps what `take` mapped; nobody else knows of it.
+            unsafe { libc::munmap(at, size as usize) };
+        }
+    }
+
+    /// Gives back until `bytes` are free: of small pages, and of each chunk the second half, so that they become no huge page.
+    fn give_back_halves(&mut self, bytes: u64) {
+        for (at, size) in self.chunks.iter_mut().rev().filter(|c| (2 * PAGE..HUGE).contains(&c.1)) {
+            if free_for_programs(self.node).is_none_or(|left| left >= bytes) {
+                return;
+            }
+            let keep = *size / 2 / PAGE * PAGE;
+            // SAFETY: the end of what `take` mapped; nobody else knows of it.
+            unsafe { libc::munmap(at.byte_add(keep as usize), (*size - keep) as usize) };
+            *size = keep;
+        }
+    }
+
+    /// Makes [`PIECES`] of free memory that is no huge page: of each 16 small pages all but one are given back.
+    fn make_pieces(&mut self) -> Result<(), Error> {
+        const RUN: u64 = 16 * PAGE;
+        self.take(PIECES, Page::Small)?;
+        let Some((at, _)) = self.chunks.pop() else { return Ok(()) };
+        for offset in (0..PIECES).step_by(RUN as usize) {
+            // SAFETY: a part of what `take` mapped; nobody else knows of it.
+            let run = unsafe { at.byte_add(offset as usize) };
+            // SAFETY: as above.
+            unsafe { libc::munmap(run.byte_add(PAGE as usize), (RUN - PAGE) as usize) };
+            self.chunks.push((run, PAGE));
+        }
         Ok(())
     }
 
@@ -99,9 +160,8 @@ impl Ballast {
 
 impl Drop for Ballast {
     fn drop(&mut self) {
-        for &(at, size) in &self.chunks {
-            // SAFETY: unmaps what `take` mapped; nobody else knows of it.
-            unsafe { libc::munmap(at, size as usize) };
+        while !self.chunks.is_empty() {
+            self.give_back();
         }
     }
 }
@@ -113,24 +173,29 @@ enum Page {
     Small,
 }
 
-/// Free memory of the node in pieces smaller than a huge page, in bytes.
-fn pieces(node: u32) -> Option<u64> {
-    parse_buddies(&std::fs::read_to_string("/proc/buddyinfo").ok()?, node)
+/// Huge pages that a program can get from the node without reclaim, by zone: what is whole and above the minimum.
+fn free_huge_pages_by_zone(node: u32) -> HashMap<String, u64> {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let whole = whole_huge_pages(&read("/proc/buddyinfo"), node);
+    let above = |z: &Zone| z.free.saturating_sub(z.min + z.reserve) * PAGE / HUGE;
+    let of = |z: Zone| (whole.get(&z.name).map_or(0, |&w| w.min(above(&z))), z.name);
+    zones(&read("/proc/zoneinfo"), node).into_iter().map(of).map(|(pages, name)| (name, pages)).collect()
 }
 
-/// Reads /proc/buddyinfo: `Node 0, zone DMA32 N N N ...`, free blocks of 1, 2, 4, ... pages.
-fn parse_buddies(text: &str, node: u32) -> Option<u64> {
+/// Reads /proc/buddyinfo: `Node 0, zone DMA32 N N N ...`, free blocks of 1, 2, 4, ... pages. Gives whole free huge pages by
+/// zone.
+fn whole_huge_pages(text: &str, node: u32) -> HashMap<String, u64> {
     const HUGE_ORDER: usize = (HUGE / PAGE).trailing_zeros() as usize;
-    let mut pages = 0;
+    let mut whole = HashMap::new();
     for line in text.lines() {
         let mut words = line.split_whitespace();
-        if words.nth(1)?.trim_end_matches(',') == node.to_string() {
-            for (order, blocks) in words.skip(2).take(HUGE_ORDER).enumerate() {
-                pages += blocks.parse::<u64>().ok()? << order;
-            }
+        if words.nth(1).is_some_and(|n| n.trim_end_matches(',') == node.to_string()) {
+            let Some(zone) = words.nth(1) else { continue };
+            let blocks = words.skip(HUGE_ORDER).map(|n| n.parse().unwrap_or(0));
+            whole.insert(zone.to_string(), blocks.enumerate().map(|(order, n): (usize, u64)| n << order).sum());
         }
     }
-    Some(pages * PAGE)
+    whole
 }
 
 /// Maps memory, bound to the node, locked and there.
@@ -160,27 +225,46 @@ fn take(node: u32, bytes: u64, page: Page) -> io::Result<*mut libc::c_void> {
 
 /// What a program gets from the node without reclaim, in bytes.
 pub fn free_for_programs(node: u32) -> Option<u64> {
-    parse_zones(&std::fs::read_to_string("/proc/zoneinfo").ok()?, node)
+    let zones = zones(&std::fs::read_to_string("/proc/zoneinfo").ok()?, node);
+    let pages = |z: &Zone| z.free.saturating_sub(z.low + z.reserve);
+    (!zones.is_empty()).then(|| zones.iter().map(|z| pages(z) * PAGE).sum())
 }
 
-/// Reads /proc/zoneinfo: `Node 0, zone DMA32`, then `pages free N`, `low N`, `protection: (0, 1, 2, ...)`.
-fn parse_zones(text: &str, node: u32) -> Option<u64> {
-    let (mut pages, mut here, mut free, mut low) = (None, false, 0u64, 0u64);
+/// One zone of a node; figures in pages.
+#[derive(Debug, Default, PartialEq)]
+struct Zone {
+    name: String,
+    free: u64,
+    min: u64,
+    low: u64,
+    /// For allocations that cannot go elsewhere.
+    reserve: u64,
+}
+
+/// Reads /proc/zoneinfo: `Node 0, zone DMA32`, then `pages free N`, `min N`, `low N`, `protection: (0, 1, 2, ...)`.
+fn zones(text: &str, node: u32) -> Vec<Zone> {
+    let (mut zones, mut here): (Vec<Zone>, bool) = (Vec::new(), false);
     for line in text.lines() {
         let mut words = line.split_whitespace();
-        match (words.next(), words.next()) {
-            (Some("Node"), Some(n)) => here = n.trim_end_matches(',') == node.to_string(),
-            (Some("pages"), Some("free")) if here => free = words.next()?.parse().ok()?,
-            (Some("low"), Some(n)) if here => low = n.parse().ok()?,
-            (Some("protection:"), Some(_)) if here => {
+        let number = |word: Option<&str>| word.and_then(|w| w.parse().ok()).unwrap_or(0);
+        match (words.next(), words.next(), zones.last_mut().filter(|_| here)) {
+            (Some("Node"), Some(n), _) => {
+                here = n.trim_end_matches(',') == node.to_string() && words.next() == Some("zone");
+                if here {
+                    zones.push(Zone { name: words.next().unwrap_or_default().into(), ..Zone::default() });
+                }
+            }
+            (Some("pages"), Some("free"), Some(zone)) => zone.free = number(words.next()),
+            (Some("min"), n, Some(zone)) => zone.min = number(n),
+            (Some("low"), n, Some(zone)) => zone.low = number(n),
+            (Some("protection:"), _, Some(zone)) => {
                 // Entry by the highest zone an allocation may use: DMA, DMA32, Normal. Programs' pages may use Normal.
-                let reserve: u64 = line.split(['(', ',', ')']).nth(3)?.trim().parse().ok()?;
-                *pages.get_or_insert(0) += free.saturating_sub(low + reserve);
+                zone.reserve = number(line.split(['(', ',', ')']).nth(3).map(str::trim));
             }
             _ => {}
         }
     }
-    pages.map(|p: u64| p * PAGE)
+    zones
 }
 
 /// Reads /proc/zoneinfo: `Node 0, zone DMA32`, then for each CPU `cpu: N` and `count: N`, the pages in its list. Gives CPU
@@ -204,13 +288,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_blocks_smaller_than_a_huge_page() {
+    fn huge_pages_are_blocks_that_are_large_enough() {
         let text = "\
 Node 0, zone      DMA      1      0      0      0      0      0      0      0      1      9      3
 Node 0, zone    DMA32      0      2      0      0      0      0      0      0      0      9      3
 Node 1, zone   Normal      7      7      7      7      7      7      7      7      7      7      7
 ";
-        assert_eq!(parse_buddies(text, 0), Some((1 + 256 + 4) * PAGE));
+        let whole = whole_huge_pages(text, 0);
+        assert_eq!((whole.len(), whole["DMA"], whole["DMA32"]), (2, 9 + 2 * 3, 9 + 2 * 3));
     }
 
     #[test]
@@ -240,9 +325,10 @@ Node 1, zone   Normal
         low      9
         protection: (0, 0, 0, 0, 0)
 ";
-        assert_eq!(parse_zones(text, 0), Some(900 * PAGE));
+        let zone = |name: &str, free, min, low, reserve| Zone { name: name.into(), free, min, low, reserve };
+        assert_eq!(zones(text, 0), [zone("DMA", 3840, 30, 40, 3900), zone("DMA32", 1000, 0, 100, 0)]);
         assert_eq!(kept_by_cpus(text, 0), [(0, 5), (1, 1)]);
-        assert_eq!(parse_zones(text, 1), Some(0));
-        assert_eq!(parse_zones(text, 2), None);
+        assert_eq!(zones(text, 1), [zone("Normal", 7, 0, 9, 0)]);
+        assert_eq!(zones(text, 2), []);
     }
 }

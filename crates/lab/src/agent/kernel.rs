@@ -41,9 +41,9 @@ pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
         ("/proc/sys/vm/watermark_boost_factor".to_string(), "0".to_string()),
         // What booting left of files on the limited node would be reclaimed for the program bit by bit.
         ("/proc/sys/vm/drop_caches".to_string(), "1".to_string()),
-        // To make huge pages of small ones afterwards the kernel would drop its cache of files on the limited node, which
-        // would then have room for more of the program than it is to have.
-        ("/sys/kernel/mm/transparent_hugepage/khugepaged/defrag".to_string(), "0".to_string()),
+        // Every ten seconds the kernel makes huge pages of small ones, if it finds any: in runs of less than a second that
+        // is chance, and it costs some of them a few percent.
+        ("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs".to_string(), u32::MAX.to_string()),
     ];
     if kernel {
         mount_debugfs()?;
