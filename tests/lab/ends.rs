@@ -62,7 +62,9 @@ fn the_same_run_takes_the_same_time() {
         (figures["guest_ns"].as_f64().expect("guest time"), count("waited_ns"), count("instructions"))
     };
     let runs = [run(), run()];
-    for of in [|r: &(f64, f64, f64)| r.0, |r: &(f64, f64, f64)| r.1, |r: &(f64, f64, f64)| r.2] {
+    for of in [|r: &(f64, f64, f64)| r.0, |r: &(f64, f64, f64)| r.1] {
         assert!((of(&runs[0]) / of(&runs[1]) - 1.0).abs() < 0.01, "{runs:?}");
     }
+    // The kernel's own work, of some hundred thousand of them, is not the same each time.
+    assert!((runs[0].2 / runs[1].2 - 1.0).abs() < 0.2, "{runs:?}");
 }

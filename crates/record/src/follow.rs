@@ -14,7 +14,7 @@ use crate::touches::{Touch, Touches};
 use model::{Module, SiteId, SiteKind};
 use profile::estimate::Burst;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use wire::event::NO_MODULE;
+use wire::event::{NO_MODULE, STATIC_DATA};
 use wire::process::MAX_TIERS;
 
 /// A process that reported.
@@ -337,17 +337,29 @@ impl Follower {
             }
             What::Visit { addr, ip, object, site, wait_ns, store, burst } => {
                 tally.visits += 1;
+                let Some((object, site)) = self.sampled(object, site, addr) else { return Ok(()) };
                 let touch = Touch { loads: u64::from(!store), stores: u64::from(store), ..Touch::default() };
                 self.touches.add(Place::Site(site), ip, &touch);
                 let visit = Visit { tid, time_ns: time, addr, ip, site, wait_ns, store, burst };
-                sink.visit(self.process, self.live.get(&object).filter(|o| o.site == site), &visit)?;
+                sink.visit(self.process, object.as_ref(), &visit)?;
             }
             What::Quiet { page, object, site, wait_ns } => {
+                let Some((object, site)) = self.sampled(object, site, page) else { return Ok(()) };
                 let quiet = Quiet { time_ns: time, page, site, wait_ns };
-                sink.quiet(self.process, self.live.get(&object).filter(|o| o.site == site), &quiet)?;
+                sink.quiet(self.process, object.as_ref(), &quiet)?;
             }
         }
         Ok(())
+    }
+
+    /// The object that was sampled, if it is known, and its site. Of static data the runtime knows the address alone; none:
+    /// nothing of it that is an object lies there.
+    fn sampled(&self, object: u64, site: SiteId, addr: u64) -> Option<(Option<Object>, SiteId)> {
+        if site.0 != STATIC_DATA {
+            return Some((self.live.get(&object).filter(|o| o.site == site).copied(), site));
+        }
+        let (_, found) = self.live.range(..=addr).next_back()?;
+        (addr - found.addr < found.size).then_some((Some(*found), found.site))
     }
 
     /// Nothing is alive in this range any more. Of a mapping that reaches beyond it, what is outside lives on.

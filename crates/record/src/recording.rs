@@ -25,9 +25,11 @@ use wire::session::flags;
 
 /// With fewer bytes nothing is missed.
 const UNWATCHED: u64 = 1 << 20;
-const UNWATCHED_NOTE: &str = "the page-fault sampler does not watch static variables and mappings of the program's own, so \
-                              nothing is known about their heat; the lab's sampler sees it (hearth lab run -- hearth record \
-                              --sampler lab ...)";
+const UNWATCHED_NOTE: &str = "the page-fault sampler does not watch the program's own mappings of less than 2 MiB, which may \
+                              be stacks, so nothing is known about their heat; the lab's sampler sees it (hearth lab run -- \
+                              hearth record --sampler lab ...)";
+/// Smaller mappings are not watched (`crates/runtime/src/mapping.rs`).
+const WATCHED_FROM: u64 = 2 << 20;
 
 /// Last-level cache to reckon with where the machine does not tell: a usual size of a core group.
 const USUAL_LLC: Bytes = Bytes::mib(32);
@@ -438,7 +440,7 @@ impl Sink for ToProfile<'_> {
             tier: o.tier,
             realloc: o.realloc,
         };
-        if o.kind != SiteKind::Allocation {
+        if o.kind == SiteKind::Mapping && o.size < WATCHED_FROM {
             self.elsewhere += o.size;
         }
         if o.kind == SiteKind::Mapping {

@@ -227,23 +227,24 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
 /// The program mapped anonymous memory of its own. `writable`: it is to be used at once; else it is an address range kept
 /// for later, which counts in no budget.
 #[inline(never)]
-pub fn mapped(addr: usize, size: usize, writable: bool) {
+pub fn mapped(mapping: Mapping, writable: bool) {
     let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
     if let Some((index, site)) = site_here(busy.0) {
-        enter_mapping(busy.0, addr, size, writable, index, site, false);
+        enter_mapping(busy.0, Mapping { site: index, ..mapping }, writable, site, false);
     }
 }
 
 /// A mapping has moved or grown: it stays an object of its site.
 #[inline(never)]
-pub fn moved(addr: usize, size: usize, was: Mapping) {
+pub fn moved(mapping: Mapping) {
     let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
-    if let Some(site) = sites::at(was.site) {
-        enter_mapping(busy.0, addr, size, was.tier.is_some(), was.site, site, true);
+    if let Some(site) = sites::at(mapping.site) {
+        enter_mapping(busy.0, mapping, mapping.tier.is_some(), site, true);
     }
 }
 
-fn enter_mapping(thread: &Thread, addr: usize, size: usize, counts: bool, index: usize, site: &Site, realloc: bool) {
+fn enter_mapping(thread: &Thread, mapping: Mapping, counts: bool, site: &Site, realloc: bool) {
+    let (addr, size) = (mapping.start, mapping.bytes());
     let planned = usize::from(site.tier.load(Relaxed).saturating_sub(1));
     let mut placed = None;
     if plan::image().is_some() {
@@ -261,7 +262,7 @@ fn enter_mapping(thread: &Thread, addr: usize, size: usize, counts: bool, index:
         plan::count_in(tier, size);
     }
     let counted_in = counts.then_some(tier as u8);
-    mapping::enter(Mapping { start: addr, end: addr + size, site: index, tier: counted_in });
+    mapping::enter(Mapping { tier: counted_in, ..mapping });
     let (addr, size, id) = (addr as u64, size as u64, site.id.load(Relaxed));
     let event = Event::Alloc { addr, size, site: id, tier: tier as u8, realloc, kind: Kind::Mapping };
     process::publish(thread, process::time(), event);
@@ -270,7 +271,7 @@ fn enter_mapping(thread: &Thread, addr: usize, size: usize, counts: bool, index:
 /// Part of a mapping is no more, or is told anew.
 pub fn mapping_gone(m: Mapping) {
     if let Some(tier) = m.tier {
-        plan::count_out(usize::from(tier), m.end - m.start);
+        plan::count_out(usize::from(tier), m.bytes());
     }
 }
 

@@ -5,7 +5,7 @@
 //! entered in a table beside. The memory stays the program's: a plan binds it to its tier's nodes and nothing else. The C
 //! library's own mappings (its heap, stacks of threads) do not pass here.
 
-use crate::{manage, sys};
+use crate::{manage, sampler, sites, sys};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
@@ -22,6 +22,9 @@ static LOCK: AtomicU32 = AtomicU32::new(0);
 /// Some mapping found no place in the table.
 static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
+/// Some mapping may be, or was, armed.
+static ARMABLE: AtomicBool = AtomicBool::new(false);
+
 /// A mapping, or what is left of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
@@ -33,6 +36,34 @@ pub struct Mapping {
     pub site: usize,
     /// Tier that it counts in; none if it counts in no budget.
     pub tier: Option<u8>,
+    /// The sampler may take the rights to its pages away for a while.
+    pub armable: bool,
+}
+
+/// Smaller mappings are not armed: they may be stacks of coroutines, on which the kernel puts the frames of signals.
+const ARMED_FROM: usize = 2 << 20;
+
+impl Mapping {
+    /// A mapping with this protection that was just made.
+    pub fn new(start: usize, len: usize, prot: c_int) -> Mapping {
+        let armable = prot == libc::PROT_READ | libc::PROT_WRITE && len >= ARMED_FROM;
+        Mapping { start, end: start + len, site: 0, tier: None, armable }
+    }
+
+    /// Bytes.
+    pub fn bytes(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// The sampler may choose it.
+    fn offer(&self) {
+        sites::at(self.site).filter(|_| self.armable).into_iter().for_each(|s| s.born(self.start, self.bytes()));
+    }
+
+    /// It is not to choose it any more.
+    fn withdraw(&self) {
+        sites::at(self.site).filter(|_| self.armable).into_iter().for_each(|s| s.died(self.start, self.bytes()));
+    }
 }
 
 /// Starts (or, with `usize::MAX`, stops) managing new mappings.
@@ -81,12 +112,14 @@ impl Table {
     }
 
     fn add(&mut self, mapping: Mapping) {
+        mapping.offer();
         if let Some(slot) = self.used().iter_mut().find(|m| m.start == 0) {
             *slot = mapping;
         } else if let Some(slot) = self.0.get_mut(USED.load(Relaxed)) {
             *slot = mapping;
             USED.fetch_add(1, Relaxed);
         } else {
+            mapping.withdraw();
             INCOMPLETE.store(true, Relaxed);
         }
     }
@@ -96,6 +129,7 @@ impl Table {
         let mut rests = [Mapping::default(); 2];
         for m in self.used().iter_mut().filter(|m| m.start != 0 && m.start < end && start < m.end) {
             let whole = core::mem::take(m);
+            whole.withdraw();
             each(Mapping { start: whole.start.max(start), end: whole.end.min(end), ..whole });
             // At most one mapping reaches beyond the range at each end.
             if whole.start < start {
@@ -121,22 +155,58 @@ impl Drop for Table {
 pub fn enter(mapping: Mapping) {
     match Table::lock() {
         Some(mut table) => table.add(mapping),
-        None => INCOMPLETE.store(true, Relaxed),
+        None => return INCOMPLETE.store(true, Relaxed),
+    }
+    if mapping.armable {
+        ARMABLE.store(true, Relaxed);
+        sampler::object_born(mapping.bytes());
     }
 }
 
-/// Takes a range out of the books; `each` gets what was in it. Returns whether the recorder is to hear of it.
+/// Whether there are, or were, mappings that may be armed.
+#[inline]
+pub fn any_armable() -> bool {
+    ARMABLE.load(Relaxed)
+}
+
+/// The mapping that starts at this address, if it may be armed.
+pub fn armable_at(start: usize) -> Option<Mapping> {
+    Table::lock()?.used().iter().find(|m| m.start == start && m.armable).copied()
+}
+
+/// Mappings that this range touches are not armed any more: the kernel may write there at any moment, or the program
+/// protects them itself.
+pub fn hands_off(start: usize, len: usize) {
+    if USED.load(Relaxed) == 0 {
+        return;
+    }
+    if let Some(mut table) = Table::lock() {
+        let end = start.saturating_add(len);
+        for m in table.used().iter_mut().filter(|m| m.armable && m.start < end && start < m.end) {
+            m.withdraw();
+            m.armable = false;
+        }
+    }
+}
+
+/// Takes a range out of the books; `each` gets what was in it. No page of it is armed afterwards. Returns whether the
+/// recorder is to hear of it.
 fn clear(start: usize, len: usize, each: impl FnMut(Mapping)) -> bool {
     if USED.load(Relaxed) == 0 {
         return INCOMPLETE.load(Relaxed);
     }
     let mut any = INCOMPLETE.load(Relaxed);
+    let mut armable = 0;
     let mut each = each;
     if let Some(mut table) = Table::lock() {
         table.clear(start, start.saturating_add(len), |m| {
             any = true;
+            armable += if m.armable { m.bytes() } else { 0 };
             each(m);
         });
+    }
+    if any {
+        sampler::range_gone(start, len, armable);
     }
     any
 }
@@ -157,7 +227,8 @@ fn answer(result: isize) -> isize {
 
 /// What a call takes out of the address space is taken out of the books first: its addresses may be another thread's as
 /// soon as the call is done. One that does not begin at a page fails and takes nothing.
-fn forget(start: usize, len: usize) {
+pub fn forget(start: usize, len: usize) {
+    let len = pages(len);
     if start % 4096 == 0 && THRESHOLD.load(Relaxed) != usize::MAX && clear(start, len, manage::mapping_gone) {
         manage::unmapped(start, len);
     }
@@ -177,14 +248,14 @@ fn is_object(len: usize, flags: c_int) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmap(at: Ptr, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: libc::off_t) -> Ptr {
     if flags & libc::MAP_FIXED != 0 && flags & libc::MAP_FIXED_NOREPLACE != libc::MAP_FIXED_NOREPLACE {
-        forget(at as usize, pages(len));
+        forget(at as usize, len);
     }
     // SAFETY: the caller's.
     let result = unsafe {
         sys::call(libc::SYS_mmap, [at as usize, len, prot as usize, flags as usize, fd as usize, offset as usize])
     };
     if !failed(result) && is_object(len, flags) {
-        manage::mapped(result as usize, pages(len), prot & libc::PROT_WRITE != 0);
+        manage::mapped(Mapping::new(result as usize, pages(len), prot), prot & libc::PROT_WRITE != 0);
     }
     answer(result) as Ptr
 }
@@ -205,7 +276,7 @@ pub unsafe extern "C" fn mmap64(at: Ptr, len: usize, prot: c_int, flags: c_int, 
 /// As for `munmap`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(at: Ptr, len: usize) -> c_int {
-    forget(at as usize, pages(len));
+    forget(at as usize, len);
     // SAFETY: the caller's.
     answer(unsafe { sys::call3(libc::SYS_munmap, at as usize, len, 0) }) as c_int
 }
@@ -221,6 +292,8 @@ pub unsafe extern "C" fn mremap(at: Ptr, old: usize, new: usize, flags: c_int, t
         forget(to as usize, new_len);
     }
     let time = crate::process::time();
+    // The call wants all of it to be one mapping for the kernel, which armed pages cut up.
+    let armable = hold(start, old);
     // SAFETY: the caller's.
     let result = unsafe { sys::call(libc::SYS_mremap, [start, old, new_len, flags as usize, to as usize, 0]) };
     if !failed(result) && THRESHOLD.load(Relaxed) != usize::MAX {
@@ -233,10 +306,33 @@ pub unsafe extern "C" fn mremap(at: Ptr, old: usize, new: usize, flags: c_int, t
             manage::unmapped_at(time, start, old);
         }
         if let Some(was) = was {
-            manage::moved(result as usize, new_len, was);
+            manage::moved(Mapping { start: result as usize, end: result as usize + new_len, armable, ..was });
         }
+    } else if armable {
+        offer_again(start, old);
     }
     answer(result) as Ptr
+}
+
+/// Opens a mapping's pages, none of which is armed from now on. Returns whether they might have been.
+fn hold(start: usize, len: usize) -> bool {
+    let armable = armable_at(start).is_some();
+    if armable {
+        hands_off(start, len);
+        sampler::range_gone(start, len, len);
+    }
+    armable
+}
+
+/// The opposite of [`hold`].
+fn offer_again(start: usize, len: usize) {
+    if let Some(mut table) = Table::lock() {
+        if let Some(m) = table.used().iter_mut().find(|m| m.start == start) {
+            m.armable = true;
+            m.offer();
+        }
+    }
+    sampler::object_born(len);
 }
 
 fn pages(len: usize) -> usize {
@@ -249,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_range_that_is_taken_out_leaves_what_lies_outside() {
-        let whole = Mapping { start: 0x10_0000, end: 0x20_0000, site: 3, tier: Some(1) };
+        let whole = Mapping { start: 0x10_0000, end: 0x20_0000, site: 3, tier: Some(1), armable: false };
         enter(whole);
         enter(Mapping { start: 0x30_0000, end: 0x31_0000, ..whole });
         let mut seen = Vec::new();

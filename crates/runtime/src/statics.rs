@@ -1,10 +1,15 @@
-//! Static variables that the plan names: bound to their tier's nodes before the program's first instruction.
+//! Static variables: bound to their tier's nodes before the program's first instruction if a plan names them, and else
+//! shown to the sampler.
 //!
-//! The launcher has looked up where they lie in their modules; here the modules are where the loader put them. Pages that
-//! a variable shares with its neighbours stay where they are.
+//! The launcher has looked up where the plan's variables lie in their modules; here the modules are where the loader put
+//! them. Pages that a variable shares with its neighbours stay where they are. The sampler is given the modules' data
+//! as a whole: names are the recorder's business.
 
-use crate::{manage, plan, stack};
+use crate::mapping::{self, Mapping};
+use crate::{manage, plan, sampler, sites, stack};
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::AtomicBool;
+use wire::event::STATIC_DATA;
 
 const PAGE: usize = 4096;
 /// Modules that are looked at.
@@ -12,11 +17,17 @@ const MOST: usize = 1024;
 /// With so much writable data in one module, its variables are worth to be seen.
 const MUCH: usize = 256 << 10;
 
-/// The loaded modules: an address in each.
+/// Stretches of data that the sampler is given, and the least size of one.
+const STRETCHES: usize = 64;
+const SAMPLED_FROM: usize = 2 << 20;
+
+/// The loaded modules: an address in each, and their large stretches of writable data.
 struct Modules {
     at: [usize; MOST],
     count: usize,
     much_data: bool,
+    stretches: [(usize, usize); STRETCHES],
+    stretch_count: usize,
 }
 
 extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
@@ -29,6 +40,22 @@ extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -
     let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let mut loads = headers.iter().filter(|h| h.p_type == libc::PT_LOAD);
     modules.much_data |= loads.clone().any(|h| h.p_flags & libc::PF_W != 0 && h.p_memsz as usize >= MUCH);
+    let ends = |h: &libc::Elf64_Phdr| {
+        let start = (info.dlpi_addr as usize).wrapping_add(h.p_vaddr as usize);
+        (start, start.wrapping_add(h.p_memsz as usize))
+    };
+    // What the loader made read-only after it had written it is no data any more.
+    let read_only = headers.iter().find(|h| h.p_type == libc::PT_GNU_RELRO).map_or((0, 0), ends);
+    for (start, end) in loads.clone().filter(|h| h.p_flags & libc::PF_W != 0).map(ends) {
+        let start = if (start..end).contains(&read_only.0) { read_only.1 } else { start };
+        let (start, end) = (start.next_multiple_of(PAGE), end & !(PAGE - 1));
+        if let (true, Some(slot)) =
+            (end.saturating_sub(start) >= SAMPLED_FROM, modules.stretches.get_mut(modules.stretch_count))
+        {
+            *slot = (start, end);
+            modules.stretch_count += 1;
+        }
+    }
     if let (Some(first), Some(slot)) = (loads.next(), modules.at.get_mut(modules.count)) {
         *slot = (info.dlpi_addr as usize).wrapping_add(first.p_vaddr as usize);
         modules.count += 1;
@@ -37,7 +64,8 @@ extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -
 }
 
 fn modules() -> Modules {
-    let mut modules = Modules { at: [0; MOST], count: 0, much_data: false };
+    let stretches = [(0, 0); STRETCHES];
+    let mut modules = Modules { at: [0; MOST], count: 0, much_data: false, stretches, stretch_count: 0 };
     // SAFETY: the callback only notes down; the structure outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut modules).cast()) };
     modules
@@ -49,10 +77,8 @@ pub fn prepare() {
     let modules = modules();
     match plan::image() {
         Some(image) => {
-            if image.statics().next().is_none() {
-                return;
-            }
-            for &address in modules.at.get(..modules.count).unwrap_or(&[]) {
+            let named = if image.statics().next().is_none() { 0 } else { modules.count };
+            for &address in modules.at.get(..named).unwrap_or(&[]) {
                 let Some((key, bias)) = stack::module_at(address) else { continue };
                 for variable in image.statics().filter(|v| v.module == key) {
                     let start = bias.wrapping_add(variable.offset as usize);
@@ -66,5 +92,14 @@ pub fn prepare() {
         }
         None if modules.much_data => manage::say_that_we_are_here(),
         None => {}
+    }
+    // Nothing of the runtime itself: its handlers must never fault.
+    static OWN: AtomicBool = AtomicBool::new(false);
+    let own = &raw const OWN as usize;
+    let stretches = modules.stretches.iter().take(modules.stretch_count).filter(|s| !(s.0..s.1).contains(&own));
+    for &(start, end) in stretches.filter(|_| sampler::enabled()) {
+        if let Some((site, _)) = sites::find(STATIC_DATA) {
+            mapping::enter(Mapping { start, end, site, tier: None, armable: true });
+        }
     }
 }

@@ -15,6 +15,8 @@ pub const MAX_PATH: usize = 1024;
 pub const MAX_BUILD_ID: usize = 64;
 /// Frame words of code outside any module carry this module index.
 pub const NO_MODULE: u16 = u16::MAX;
+/// Site in visits of static data: which variable lies at the address, the recorder knows.
+pub const STATIC_DATA: u64 = 1;
 
 const ALLOC: u8 = 1;
 const FREE: u8 = 2;

@@ -5,7 +5,7 @@
 //! under one spin lock, held for a few instructions and a mprotect; handlers run with signals blocked while they hold it.
 
 use super::step::Step;
-use crate::{range, sys};
+use crate::{mapping, range, sys};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 
@@ -135,7 +135,7 @@ fn locked_in_program<R>(f: impl FnOnce(&mut [Entry; MAX]) -> R) -> R {
 }
 
 fn open(page: usize) {
-    // SAFETY: a page of the managed range, which is readable and writable but for arming.
+    // SAFETY: a page of an object, which is readable and writable but for arming.
     unsafe { sys::protect(page, PAGE, libc::PROT_READ | libc::PROT_WRITE) };
 }
 
@@ -159,7 +159,7 @@ pub fn arm(mut entry: Entry, allowed: impl FnOnce() -> bool) -> bool {
         USED.fetch_add(1, SeqCst);
         page.store(entry.page, SeqCst);
         // From here on an object's death opens the page; so look whether the object lives only now.
-        // SAFETY: a page of the managed range.
+        // SAFETY: a page of an object.
         if !(allowed() && unsafe { sys::protect(entry.page, PAGE, libc::PROT_NONE) }) {
             *free = FREE;
             page.store(0, SeqCst);
@@ -266,7 +266,7 @@ pub enum Fault {
     Step,
 }
 
-/// A fault on a managed page, in the SIGSEGV handler.
+/// A fault on a page that can be armed, in the SIGSEGV handler.
 pub fn fault(addr: usize, ip: usize, store: bool, tid: u32, step: &Step) -> Fault {
     let page = addr & !(PAGE - 1);
     if !any() {
@@ -315,7 +315,7 @@ pub fn stepped(page: usize, tid: u32) {
         else {
             return; // opened for good meanwhile
         };
-        // SAFETY: a page of the managed range.
+        // SAFETY: a page of an object.
         if entry.accesses < BURST_ACCESSES && unsafe { sys::protect(page, PAGE, libc::PROT_NONE) } {
             entry.state = State::Burst;
         } else {
@@ -327,11 +327,11 @@ pub fn stepped(page: usize, tid: u32) {
 /// Whether an address is of memory that can be armed at all.
 #[inline]
 pub fn can_arm(addr: usize) -> bool {
-    range::contains(addr) && !range::in_pool(addr)
+    if range::contains(addr) { !range::in_pool(addr) } else { mapping::any_armable() }
 }
 
 /// Whether some of this memory can be armed.
 #[inline]
 pub fn can_arm_in(start: usize, len: usize) -> bool {
-    start < range::base() + range::len() && start.saturating_add(len) > range::base()
+    start < range::base() + range::len() && start.saturating_add(len) > range::base() || mapping::any_armable()
 }

@@ -17,7 +17,7 @@
 //! without the kernel's attention to each of its calls.
 
 use super::{armed, budget, calls, enabled, protect, signals, started, step::Step};
-use crate::{objects, sys};
+use crate::{mapping, sys};
 use core::ffi::{CStr, c_int, c_long};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
@@ -110,7 +110,7 @@ fn register(tid: u32, step: &Step) -> bool {
     slot.noisy_until.store(0, Relaxed);
     step.slot.set(index as u32 + 1);
     // A thread may have been given a stack in managed memory.
-    objects::hands_off(&raw const index as usize);
+    protect::stack(&raw const index as usize);
     give_signal_stack(slot, step);
     true
 }
@@ -186,7 +186,7 @@ fn give_signal_stack(slot: &Slot, step: &Step) {
         let mut now: libc::stack_t = core::mem::zeroed();
         let asked = sys::call3(libc::SYS_sigaltstack, 0, &raw mut now as usize, 0);
         if asked == 0 && now.ss_flags & libc::SS_DISABLE == 0 {
-            objects::hands_off(now.ss_sp as usize);
+            protect::stack(now.ss_sp as usize);
         }
         if asked != 0 || now.ss_flags & libc::SS_DISABLE == 0 {
             return;
@@ -371,6 +371,9 @@ pub unsafe fn trapped(nr: c_long, args: &[usize; 6], step: &Step, context: *mut 
             libc::SYS_sigaltstack => return natively(slot),
             libc::SYS_rt_sigreturn => signals::return_natively(context),
             libc::SYS_io_uring_setup | libc::SYS_io_setup => KERNEL_USES_MEMORY.store(true, SeqCst),
+            // Most come through the C library's functions, which have done so already.
+            libc::SYS_munmap | libc::SYS_mremap => mapping::forget(args[0], args[1]),
+            libc::SYS_mmap if args[3] & libc::MAP_FIXED as usize != 0 => mapping::forget(args[0], args[1]),
             libc::SYS_mprotect | libc::SYS_pkey_mprotect => protect::by_program(args[0], args[1]),
             libc::SYS_exit => slot.tid.store(0, SeqCst),
             libc::SYS_vfork => return natively(slot),

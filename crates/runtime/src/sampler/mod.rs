@@ -79,10 +79,15 @@ pub fn object_born(bytes: usize) {
 /// An object is about to die: none of its pages may stay armed.
 #[inline]
 pub fn object_died(addr: usize, bytes: usize) {
+    range_gone(addr, bytes, bytes);
+}
+
+/// What was mapped here is no more, or is not to be armed any more; `bytes` of it might have been. No page stays armed.
+pub fn range_gone(start: usize, len: usize, bytes: usize) {
     if enabled() {
         LIVE.fetch_sub(bytes, Relaxed);
         if armed::any() {
-            budget::charged(|| armed::open_range(addr, bytes));
+            budget::charged(|| armed::open_range(start, len));
         }
     }
 }

@@ -4,7 +4,7 @@
 //! would make it writable behind their backs.
 
 use super::{armed, enabled, guard};
-use crate::{next, objects, tls};
+use crate::{mapping, next, objects, range, tls};
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
@@ -14,9 +14,19 @@ pub fn by_program(addr: usize, bytes: usize) {
     if enabled() && armed::can_arm_in(addr, bytes) {
         // In this order: whoever arms a page looks at the mark last.
         objects::protected(addr);
+        mapping::hands_off(addr, bytes);
         if armed::any() {
             armed::open_range(addr, bytes);
         }
+    }
+}
+
+/// The kernel may write here at any moment (a stack, on which it puts the frames of signals): the object is never armed.
+pub fn stack(addr: usize) {
+    if range::contains(addr) {
+        objects::hands_off(addr);
+    } else {
+        mapping::hands_off(addr, 1);
     }
 }
 

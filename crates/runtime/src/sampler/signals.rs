@@ -6,7 +6,7 @@
 
 use super::armed::{self, Fault};
 use super::guard::Answer;
-use super::{budget, enabled, guard};
+use super::{budget, enabled, guard, protect};
 use crate::{next, objects, range, sys, tls};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -102,6 +102,9 @@ pub fn ours() -> bool {
 unsafe extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     const SEGV_ACCERR: c_int = 2;
     const RETRIES: u32 = 16;
+    const RETRIES_ELSEWHERE: u32 = 2;
+    /// So near to the stack pointer an armed page may be one of the stack.
+    const STACK_NEAR: usize = 64 << 20;
     // SAFETY: the kernel's arguments of an SA_SIGINFO handler.
     let (addr, code, registers) = unsafe {
         ((*info).si_addr() as usize, (*info).si_code, &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs)
@@ -111,9 +114,9 @@ unsafe extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, c
         let store = registers[libc::REG_ERR as usize] & 2 != 0;
         let ip = registers[libc::REG_RIP as usize] as usize;
         let stack = registers[libc::REG_RSP as usize] as usize;
-        if range::contains(stack) {
+        if stack.abs_diff(addr) < STACK_NEAR || range::contains(stack) {
             // A coroutine's stack: the kernel puts the frames of signals there.
-            objects::hands_off(stack);
+            protect::stack(stack);
         }
         match budget::signal(|| armed::fault(addr, ip, store, thread.tid.get(), &thread.step)) {
             Fault::Retry => return thread.step.times.set(0),
@@ -128,7 +131,7 @@ unsafe extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, c
                 // Most likely another thread has just opened the page. If not, it faults again and again.
                 let times = if thread.step.strange.replace(addr) == addr { thread.step.times.get() + 1 } else { 0 };
                 thread.step.times.set(times);
-                if times < RETRIES {
+                if times < if range::contains(addr) { RETRIES } else { RETRIES_ELSEWHERE } {
                     return;
                 }
                 thread.step.times.set(0);
@@ -518,7 +521,7 @@ pub unsafe extern "C" fn sigaltstack(new: *const libc::stack_t, old: *mut libc::
                 step.signal_stack.set([new.ss_sp as usize, new.ss_size, flags as usize]);
                 step.kept_stack.set(true);
             } else {
-                objects::hands_off(new.ss_sp as usize);
+                protect::stack(new.ss_sp as usize);
                 if armed::any() {
                     armed::open_range(new.ss_sp as usize, new.ss_size);
                 }

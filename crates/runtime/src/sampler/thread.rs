@@ -6,7 +6,7 @@
 use super::armed::{self, Entry, State};
 use super::budget::Account;
 use super::{FAULTS_PER_SECOND, STEPS_PER_SECOND, STOP, guard, peers};
-use crate::{objects, process, sites, sys};
+use crate::{mapping, objects, process, range, sites, sys};
 use core::sync::atomic::Ordering::*;
 use wire::event::{Burst, Event};
 use wire::process::Ring;
@@ -234,8 +234,7 @@ impl Sampler {
         let alive = || {
             guard::on()
                 && armed::can_arm(page)
-                && objects::get(object).is_some_and(|o| o.site == site)
-                && objects::may_arm(object)
+                && armable(object).is_some_and(|o| o.site == site && page - object < o.bytes)
                 && !guard::in_use(page)
                 && !peers::named(page)
         };
@@ -294,7 +293,7 @@ impl Sampler {
     fn pick_of(&mut self, site: &sites::Site) -> Option<(usize, objects::Object)> {
         let object = |slot: &core::sync::atomic::AtomicUsize| {
             let addr = slot.load(Acquire);
-            objects::get(addr).map(|o| (addr, o))
+            armable(addr).map(|o| (addr, o))
         };
         let pages = |o: &objects::Object| o.bytes.div_ceil(PAGE);
         let all: usize = site.objects.iter().filter_map(object).map(|(_, o)| pages(&o)).sum();
@@ -307,6 +306,14 @@ impl Sampler {
         }
         None
     }
+}
+
+/// The object that starts at this address, if it may be armed.
+fn armable(addr: usize) -> Option<objects::Object> {
+    if range::contains(addr) {
+        return objects::get(addr).filter(|_| objects::may_arm(addr));
+    }
+    mapping::armable_at(addr).map(|m| objects::Object { site: m.site, bytes: m.bytes() })
 }
 
 fn live(n: usize) -> usize {
