@@ -145,6 +145,20 @@ pub struct TimePoint {
     pub live: Vec<(SiteId, Bytes)>,
     /// Estimated misses per site within the interval that begins here (only sites with any).
     pub misses: Vec<(SiteId, f64)>,
+    /// Resident bytes per site, by the last reading of pages up to the end of the interval (only sites with any).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resident: Vec<(SiteId, Bytes)>,
+}
+
+/// Anonymous memory of all processes at one moment, as the kernel tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// When, since the start of the run.
+    pub at: Nanos,
+    /// Resident.
+    pub anonymous: Bytes,
+    /// Of it on huge pages.
+    pub huge: Bytes,
 }
 
 /// Something that was not recorded, said aloud.
@@ -189,6 +203,9 @@ pub struct Observed {
     pub elsewhere: Vec<(String, f64)>,
     /// The run in at most a few hundred intervals.
     pub timeline: Vec<TimePoint>,
+    /// The reading that found most anonymous memory resident.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fullest: Option<Memory>,
     /// What was lost, empty if nothing.
     pub losses: Vec<Loss>,
     /// Which functions touch what, most samples first.

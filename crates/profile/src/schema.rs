@@ -3,8 +3,8 @@
 /// SQLite `application_id` of a profile: "Hrth".
 pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones. Version 1 had no table
-/// `miss`; version 2 had no weights in it, no tables `source` and `touch`, and no kinds of sites.
-pub const VERSION: i64 = 3;
+/// `miss`; version 2 had no weights in it, no tables `source` and `touch`, and no kinds of sites; version 3 no table `memory`.
+pub const VERSION: i64 = 4;
 
 /// Length of the intervals of the table `miss`, in ns.
 pub const MISS_INTERVAL_NS: u64 = 10_000_000;
@@ -46,6 +46,8 @@ CREATE TABLE object (
 CREATE TABLE residency (
     process INTEGER NOT NULL, site INTEGER NOT NULL, time_ns INTEGER NOT NULL, node INTEGER NOT NULL,
     pages INTEGER NOT NULL, bytes INTEGER NOT NULL, share REAL NOT NULL);
+CREATE TABLE memory (
+    process INTEGER NOT NULL, time_ns INTEGER NOT NULL, anonymous INTEGER NOT NULL, huge INTEGER NOT NULL);
 CREATE TABLE visit (
     process INTEGER NOT NULL, site INTEGER NOT NULL, object INTEGER, tid INTEGER NOT NULL, time_ns INTEGER NOT NULL,
     addr INTEGER NOT NULL, ip INTEGER NOT NULL, store INTEGER NOT NULL, wait_ns INTEGER NOT NULL,

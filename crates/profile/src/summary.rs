@@ -3,7 +3,7 @@
 use crate::counted::{Counted, counted, counts};
 use crate::estimate::{Burst, Exposure, PAGE, SiteEstimate, SiteSamples, Visit, estimate};
 use crate::touches::touches;
-use model::observed::{Loss, TimePoint};
+use model::observed::{self, Loss, TimePoint};
 use model::{
     Bytes, Frame, Life, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteKind, SiteUse, SourceLine,
 };
@@ -358,6 +358,37 @@ fn resident(db: &Connection) -> Result<HashMap<i64, Vec<(i32, Bytes)>>> {
     Ok(out)
 }
 
+/// Bytes of each site that were resident, by time of the reading.
+fn residency(db: &Connection) -> Result<HashMap<i64, Vec<(u64, u64)>>> {
+    let mut s = db.prepare(
+        "SELECT site, time_ns, sum(CASE WHEN node >= 0 THEN bytes ELSE 0 END) FROM residency
+         GROUP BY site, time_ns ORDER BY site, time_ns",
+    )?;
+    let mut out: HashMap<i64, Vec<(u64, u64)>> = HashMap::new();
+    for row in s.query_map([], |r| Ok((r.get(0)?, (unsigned(r, 1)?, unsigned(r, 2)?))))? {
+        let (site, reading) = row?;
+        out.entry(site).or_default().push(reading);
+    }
+    Ok(out)
+}
+
+/// The reading that found most anonymous memory resident, of all processes together.
+fn fullest(db: &Connection) -> Result<Option<observed::Memory>> {
+    let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
+    if version < 4 {
+        return Ok(None);
+    }
+    let sums = "SELECT time_ns, sum(anonymous) AS a, sum(huge) FROM memory GROUP BY time_ns ORDER BY a DESC LIMIT 1";
+    let memory = |r: &Row<'_>| {
+        Ok(observed::Memory {
+            at: Nanos(unsigned(r, 0)?),
+            anonymous: Bytes(unsigned(r, 1)?),
+            huge: Bytes(unsigned(r, 2)?),
+        })
+    };
+    db.query_row(sums, [], memory).optional()
+}
+
 /// Mean latency of the loads of each site that a memory answered.
 fn latency(db: &Connection) -> Result<HashMap<i64, f64>> {
     let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
@@ -390,8 +421,10 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
     let interval = gathered.interval;
 
     let intervals = gathered.duration.div_ceil(interval);
-    let mut timeline: Vec<TimePoint> =
-        (0..intervals).map(|i| TimePoint { at: Nanos(i * interval), live: Vec::new(), misses: Vec::new() }).collect();
+    let mut timeline: Vec<TimePoint> = (0..intervals)
+        .map(|i| TimePoint { at: Nanos(i * interval), live: vec![], misses: vec![], resident: vec![] })
+        .collect();
+    let readings = residency(db)?;
     let mut sites = Vec::new();
     for (row, (memory, _)) in &gathered.sites {
         let Some(site) = stacks.remove(row) else { continue };
@@ -399,6 +432,18 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
         for (point, &bytes) in timeline.iter_mut().zip(&memory.live) {
             if bytes > 0 {
                 point.live.push((site.id, Bytes(bytes)));
+            }
+        }
+        let mut readings = readings.get(row).into_iter().flatten().peekable();
+        let mut last = 0;
+        for (point, &live) in timeline.iter_mut().zip(&memory.live) {
+            while let Some(&(_, bytes)) = readings.next_if(|r| r.0 < point.at.0 + interval) {
+                last = bytes;
+            }
+            // Between two readings a site may have freed all, or some.
+            let bytes = last.min(live.next_multiple_of(PAGE));
+            if bytes > 0 {
+                point.resident.push((site.id, Bytes(bytes)));
             }
         }
         for (point, &misses) in timeline.iter_mut().zip(&e.misses) {
@@ -457,6 +502,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
         Some(counted) => counted.error(sites.first().map_or(0, |s| s.samples)),
         None => sampler_error(&sites, gathered.samples),
     };
+    let fullest = fullest(db)?;
     db.query_row("SELECT command, started, outcome, threshold, sampler FROM run", [], |r| {
         let command: String = r.get(0)?;
         Ok(Observed {
@@ -476,6 +522,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
                 None => Vec::new(),
             },
             timeline: timeline.clone(),
+            fullest,
             losses: Vec::clone(&losses),
             touches: touches.clone(),
             tiers: tiers.clone(),

@@ -435,6 +435,14 @@ impl Writer {
         )
     }
 
+    /// Adds a reading of a process's anonymous memory that is resident, and of the part of it that is huge pages; in bytes.
+    pub fn memory(&mut self, process: i64, time_ns: u64, anonymous: u64, huge: u64) -> Result<(), Error> {
+        self.put(
+            "INSERT INTO memory VALUES (?, ?, ?, ?)",
+            params![process, time_ns as i64, anonymous as i64, huge as i64],
+        )
+    }
+
     /// Adds a visit.
     pub fn visit(&mut self, v: &VisitRow) -> Result<(), Error> {
         let b = v.burst;

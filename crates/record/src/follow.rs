@@ -143,6 +143,10 @@ pub trait Sink {
     fn residency(&mut self, process: usize, time_ns: u64, sites: &HashMap<SiteId, SitePages>) -> Result<(), Error> {
         Ok(())
     }
+    /// So many bytes of a process's anonymous memory are resident, and so many of them in huge pages.
+    fn memory(&mut self, process: usize, time_ns: u64, anonymous: u64, huge: u64) -> Result<(), Error> {
+        Ok(())
+    }
     /// A process ended, with its counters.
     fn ended(&mut self, process: usize, end_ns: u64, status: &str, counters: &[(String, u64)]) -> Result<(), Error> {
         Ok(())

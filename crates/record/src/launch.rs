@@ -648,7 +648,12 @@ impl Watch<'_> {
                         tally.fullest = bytes;
                     }
                 }
-                if let Err(e) = self.sink.residency(i, now, &sites) {
+                let told = self.sink.residency(i, now, &sites);
+                let told = told.and_then(|()| match residency::memory(pid) {
+                    Some((anonymous, huge)) => self.sink.memory(i, now, anonymous, huge),
+                    None => Ok(()),
+                });
+                if let Err(e) = told {
                     self.lose(None, "recorder-failed", 1, &e.0);
                 }
             }

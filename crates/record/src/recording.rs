@@ -23,6 +23,8 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::session::flags;
 
+/// Name of the page-fault sampler.
+const PAGE_FAULT: &str = "page-fault";
 /// With fewer bytes nothing is missed.
 const UNWATCHED: u64 = 1 << 20;
 const UNWATCHED_NOTE: &str = "the page-fault sampler does not watch the program's own mappings of less than 2 MiB, which may \
@@ -175,6 +177,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         epoch_ns,
         plan: guide.as_ref().map(|g| g.image.clone()),
     };
+    let by_page_faults = sampling.name == PAGE_FAULT;
     let mut outcome = match launch.run_with(&mut sink, sampling.outside.as_deref_mut()) {
         Ok(outcome) => outcome,
         Err(e) => {
@@ -182,7 +185,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
             return Err(e);
         }
     };
-    if let Err(e) = complete(sink, &mut outcome, unknown, matches!(options.sampler, Sampler::PageFault { .. })) {
+    if let Err(e) = complete(sink, &mut outcome, unknown, by_page_faults) {
         // The program has run: its exit status is to be kept whatever becomes of the profile.
         outcome.losses.push(Loss { kind: "profile-incomplete".into(), count: 1, note: e.0 });
     }
@@ -228,7 +231,7 @@ impl Sampling {
             }
             Sampler::None => blank("none"),
             Sampler::PageFault { faults_per_second, most_ppm } => {
-                Sampling { flags: flags::SAMPLER, faults_per_second, most_ppm, ..blank("page-fault") }
+                Sampling { flags: flags::SAMPLER, faults_per_second, most_ppm, ..blank(PAGE_FAULT) }
             }
             Sampler::Perf { period } => perf(Perf::find(period)?),
             Sampler::FirstTouches => perf(Perf::open(page_faults(), &Cpu::here())?),
@@ -538,6 +541,11 @@ impl Sink for ToProfile<'_> {
             }
         }
         Ok(())
+    }
+
+    fn memory(&mut self, process: usize, time_ns: u64, anonymous: u64, huge: u64) -> Result<(), Error> {
+        let process = self.row(process);
+        Ok(self.writer.memory(process, time_ns, anonymous, huge)?)
     }
 
     fn ended(&mut self, process: usize, end_ns: u64, status: &str, counters: &[(String, u64)]) -> Result<(), Error> {

@@ -110,9 +110,34 @@ pub fn read(
     Ok(out)
 }
 
+/// A process's anonymous memory that is resident, and how much of it is huge pages, in bytes; none if the kernel does not
+/// tell (smaps_rollup, Linux 4.14).
+pub fn memory(pid: i32) -> Option<(u64, u64)> {
+    parse_rollup(&std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
+}
+
+/// Reads `Anonymous:    1024 kB` and `AnonHugePages:   0 kB`.
+fn parse_rollup(text: &str) -> Option<(u64, u64)> {
+    let bytes = |name: &str| {
+        let rest = text.lines().find_map(|l| l.strip_prefix(name))?;
+        Some(rest.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+    };
+    Some((bytes("Anonymous:")?, bytes("AnonHugePages:")?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernels_sums_are_read() {
+        let text =
+            "55-7f ---p 00000000 00:00 0  [rollup]\nRss:  5000 kB\nAnonymous:  3072 kB\nAnonHugePages:  2048 kB\n";
+        assert_eq!(parse_rollup(text), Some((3 << 20, 2 << 20)));
+        assert_eq!(parse_rollup("Rss: 1 kB\n"), None);
+        let (anonymous, huge) = memory(std::process::id() as i32).expect("of this process");
+        assert!(anonymous > 0 && huge <= anonymous);
+    }
 
     #[test]
     fn touched_and_untouched_pages_are_told_apart() {

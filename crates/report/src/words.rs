@@ -128,6 +128,13 @@ pub fn header(observed: &Observed) -> Vec<String> {
         observed.threshold,
         observed.peak(),
     ));
+    if let Some(m) = &observed.fullest {
+        let (anonymous, huge) = (m.anonymous, m.huge);
+        said.push(format!(
+            "at most {anonymous} of anonymous memory resident (after {}), {huge} of it on huge pages",
+            m.at
+        ));
+    }
     let samples: u64 = observed.sites.iter().map(|s| s.samples).sum();
     if samples == 0 {
         said.push(format!("no access samples (sampler: {}), so nothing is known about heat", observed.sampler));
@@ -144,7 +151,11 @@ pub fn header(observed: &Observed) -> Vec<String> {
         let places: Vec<String> =
             observed.elsewhere.iter().map(|(place, share)| format!("{place} {}", percent(*share))).collect();
         let places = if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) };
-        said.push(format!("{} of the samples hit no recorded object{places}", percent(observed.unattributed)));
+        said.push(if observed.sampler == "page-fault" && observed.unattributed == 0.0 {
+            "only recorded objects are watched by this sampler: not stacks, files, and what is smaller".to_string()
+        } else {
+            format!("{} of the samples hit no recorded object{places}", percent(observed.unattributed))
+        });
         said.extend(concentration(observed));
     }
     said

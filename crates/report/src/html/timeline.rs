@@ -1,4 +1,4 @@
-//! Both over time: live bytes by site, and misses by site, stacked, in the same colours.
+//! Over time: live bytes by site, resident bytes by site and misses by site, stacked, in the same colours.
 
 use super::Labels;
 use super::svg::{Scale, byte_ticks, round_ticks, shortened, text, time_unit};
@@ -14,7 +14,7 @@ const PLOT: (f64, f64, f64, f64) = (70.0, 924.0, 12.0, 216.0);
 /// How many sites have a colour of their own; the others are drawn as one.
 const COLOURS: usize = 7;
 
-/// Both figures under one legend; nothing without a timeline.
+/// The figures under one legend; nothing without a timeline.
 pub fn figures(observed: &Observed, labels: &Labels) -> String {
     let end = observed.duration.0.max(observed.timeline.last().map_or(0, |p| p.at.0 + 1));
     if observed.timeline.is_empty() || end == 0 {
@@ -27,6 +27,15 @@ pub fn figures(observed: &Observed, labels: &Labels) -> String {
     let most = live.highest();
     let ticks = byte_ticks(Bytes(most as u64), 4).into_iter().map(|v| (v, Bytes(v as u64).to_string())).collect();
     let live = picture("Live bytes by site over time", "live bytes", &live, most, ticks, &time, labels, &shown);
+
+    let resident = stack(&observed.timeline, &shown, |p| p.resident.iter().map(|(id, b)| (*id, b.0 as f64)).collect());
+    let resident = if resident.highest() > 0.0 {
+        let ticks = byte_ticks(Bytes(most as u64), 4).into_iter().map(|v| (v, Bytes(v as u64).to_string())).collect();
+        let title = "Resident bytes by site over time, as the kernel tells them";
+        picture(title, "resident bytes", &resident, most, ticks, &time, labels, &shown)
+    } else {
+        String::new()
+    };
 
     let mut lengths =
         time.starts.iter().skip(1).chain([&end]).zip(&time.starts).map(|(b, a)| (b - a).max(1) as f64 / 1e9);
@@ -42,7 +51,7 @@ pub fn figures(observed: &Observed, labels: &Labels) -> String {
         "<h3>Heat by site over time</h3>\n<p>No access samples over time.</p>\n".to_string()
     };
     let others = observed.sites.len() - shown.len();
-    format!("<section>\n<h2>Over time</h2>\n{}{live}{heat}</section>\n", legend(&shown, others, labels))
+    format!("<section>\n<h2>Over time</h2>\n{}{live}{resident}{heat}</section>\n", legend(&shown, others, labels))
 }
 
 /// The intervals of the timeline, in nanoseconds.
