@@ -6,6 +6,7 @@
 //!    comparison that was interrupted goes on where it was; a cell of other programs, platforms or options is another one.
 
 use crate::Error;
+use crate::job::Reading;
 use crate::run::{self, Fast, Outcome, Placement, Progress, Request};
 use crate::scale::Scaled;
 use ::model::{Bytes, Comparison, Nanos, PlacementRun};
@@ -24,6 +25,8 @@ use std::time::Duration;
 const LINE: u64 = 64;
 /// Host memory of an emulated machine beside what its program touches: kernel, page tables, QEMU itself.
 const MACHINE: u64 = 1 << 30;
+/// With this part of the most that was resident, memory is no longer being filled.
+const FILLED: f64 = 0.85;
 /// How often the progress is asked whether to stop.
 const ASK: Duration = Duration::from_millis(200);
 
@@ -170,18 +173,16 @@ impl Compare {
 
     fn cell(&self, name: &str, placement: Placement, percent: Option<f64>) -> Result<Cell, Error> {
         let b = &self.base;
-        // A plan counts by what it says and by who follows it, a program by when it was built.
+        // A plan counts by what it says, a program by when it was built. Hearth is in the guest too, as the agent.
         let plan = match &placement {
-            Placement::Plan(file) => {
-                let follower = run::program_identity(&[self.hearth.clone().into()])?;
-                format!("{follower} {}", fs::read_to_string(file).unwrap_or_default())
-            }
+            Placement::Plan(file) => fs::read_to_string(file).unwrap_or_default(),
             _ => String::new(),
         };
+        let hearth = run::program_identity(&[self.hearth.clone().into()])?;
         let program = run::program_identity(&b.command)?;
         let model = crate::setup::model();
         let (platform, llc, vcpus, roi) = (&b.platform, b.llc, b.vcpus, b.roi);
-        let key = format!("{platform:?} {program} {llc:?} {vcpus} {roi:?} {model} {name} {percent:?} {plan}");
+        let key = format!("{platform:?} {program} {llc:?} {vcpus} {roi:?} {model} {hearth} {name} {percent:?} {plan}");
         let key = format!("{:016x}", crate::setup::identity([key.as_bytes()].into_iter()));
         Ok(Cell { name: name.to_string(), placement, percent, key })
     }
@@ -257,9 +258,10 @@ impl Compare {
     }
 
     /// How many machines may run at once.
-    fn jobs(&self, footprint: Bytes) -> usize {
+    fn jobs(&self) -> usize {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let each = MACHINE + 2 * footprint.0;
+        // all-fast has a quarter more, for files.
+        let each = MACHINE + self.base.memory.0 / 4 * 5;
         let memory = crate::machine::free_memory().map_or(1, |free| (free.0 / each) as usize);
         self.jobs.unwrap_or(processors / self.base.vcpus as usize).min(memory).max(1)
     }
@@ -272,7 +274,7 @@ impl Compare {
         kept: &mut Kept,
         watcher: &mut dyn Watcher,
     ) -> Result<Vec<Row>, Error> {
-        let jobs = self.jobs(first.footprint);
+        let jobs = self.jobs();
         let mut rows: Vec<Option<Row>> = vec![None; cells.len()];
         rows[0] = Some(first);
         let mut done = 1;
@@ -360,19 +362,22 @@ fn run_modelled(request: &Request, progress: &mut dyn Progress) -> Result<Outcom
 impl Row {
     fn of(cell: &Cell, outcome: &Outcome) -> Row {
         let fast = outcome.tiers.first().map_or(0, |t| t.node);
-        // Readings are evenly spaced. Before the region of interest memory is still being filled, fast memory first.
+        // Readings are evenly spaced. While memory is being filled, fast memory is filled first; only the model sees where
+        // a region lies that the program marks.
         let (mut in_fast, mut in_all) = (0.0, 0.0);
-        let begin = outcome.run_ns.saturating_sub(outcome.guest_ns);
-        let counts = outcome.residency.partition_point(|r| r.at_ns < begin).min(outcome.residency.len().max(1) - 1);
-        for reading in outcome.residency.iter().skip(counts) {
+        let sum = |r: &Reading| r.bytes.iter().sum::<u64>() as f64;
+        let filled = outcome.residency.iter().map(sum).fold(0.0, f64::max) * FILLED;
+        for reading in outcome.residency.iter().filter(|r| sum(r) >= filled) {
             in_fast += reading.bytes.get(fast as usize).copied().unwrap_or(0) as f64;
-            in_all += reading.bytes.iter().sum::<u64>() as f64;
+            in_all += sum(reading);
         }
         let lines = |read: u64| read / LINE;
         let all: u64 = outcome.counters.tiers.iter().map(|t| lines(t.read_bytes)).sum();
         let served = outcome.counters.tiers.first().map_or(0, |t| lines(t.read_bytes));
         let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
-        let pages = outcome.kernel.get("pgmigrate_success").copied().unwrap_or(0);
+        // Not what it compacted.
+        let between_nodes = |name: &str| name == "pgpromote_success" || name.starts_with("pgdemote_");
+        let pages: u64 = outcome.kernel.iter().filter(|(name, _)| between_nodes(name)).map(|(_, pages)| pages).sum();
         Row {
             run: PlacementRun {
                 placement: cell.name.clone(),

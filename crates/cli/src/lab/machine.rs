@@ -1,4 +1,4 @@
-//! What `lab run` and `lab shell` have in common: the machine to emulate.
+//! What `lab run`, `lab shell` and `lab compare` have in common: the machine to emulate.
 
 use anyhow::{Context, Result};
 use lab::job::Roi;
@@ -17,10 +17,6 @@ pub struct Machine {
     /// Change one value of the platform, for example cxl.latency=250ns; may be given several times
     #[arg(long, value_name = "TIER.FIELD=VALUE")]
     set: Vec<String>,
-    /// Where pages go: all-fast, all-slow, first-touch, interleave, weighted-interleave, kernel (NUMA balancing and
-    /// demotion), memory-mode (fast memory as a cache), or plan:FILE
-    #[arg(long, value_name = "PLACEMENT", default_value = "first-touch")]
-    placement: Placement,
     /// Virtual CPUs
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
     vcpus: u32,
@@ -36,7 +32,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A request with the defaults of `lab shell`.
+    /// A request with the defaults of `lab shell`, under first touch.
     pub fn request(self, command: Vec<OsString>) -> Result<Request> {
         let mut platform = platform::load(&self.platform)?;
         platform::apply_overrides(&mut platform, &self.set)?;
@@ -48,7 +44,7 @@ impl Machine {
             platform,
             command,
             stdin: None,
-            placement: self.placement,
+            placement: Placement::FirstTouch,
             fast: Fast::Percent(25.0),
             memory: self.memory,
             vcpus: self.vcpus,

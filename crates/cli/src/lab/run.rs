@@ -7,7 +7,7 @@ use crate::output;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::job::Roi;
-use lab::run::{Fast, Progress, Stream};
+use lab::run::{Fast, Placement, Progress, Stream};
 use model::Bytes;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -32,6 +32,10 @@ dropped.";
 pub struct Args {
     #[command(flatten)]
     machine: Machine,
+    /// Where pages go: all-fast, all-slow, first-touch, interleave, weighted-interleave, kernel (NUMA balancing and
+    /// demotion), memory-mode (fast memory as a cache), or plan:FILE
+    #[arg(long, value_name = "PLACEMENT", default_value = "first-touch")]
+    placement: Placement,
     /// How much fast memory the program has, as a size or a share of what it uses
     #[arg(long, value_name = "SIZE|PERCENT", default_value = "25%")]
     fast: Fast,
@@ -55,6 +59,7 @@ pub struct Args {
 /// Runs the verb. The exit code is the program's.
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut request = args.machine.request(args.command)?;
+    request.placement = args.placement;
     request.fast = args.fast;
     request.roi = args.roi;
     request.llc = args.llc;

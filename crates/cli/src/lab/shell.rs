@@ -14,6 +14,10 @@ use std::process::ExitCode;
 pub struct Args {
     #[command(flatten)]
     machine: Machine,
+    /// Where pages go: all-fast, all-slow, first-touch, interleave, weighted-interleave, kernel (NUMA balancing and
+    /// demotion), or memory-mode (fast memory as a cache)
+    #[arg(long, value_name = "PLACEMENT", default_value = "first-touch")]
+    placement: Placement,
     /// Program to run instead of bash
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -25,7 +29,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("lab shell needs a terminal; to run a command use `hearth lab run -- COMMAND`");
     }
     let command = if args.command.is_empty() { vec!["bash".into()] } else { args.command };
-    let request = args.machine.request(command)?;
+    let mut request = args.machine.request(command)?;
+    request.placement = args.placement;
     if let Placement::Plan(_) = request.placement {
         bail!("lab shell cannot follow a plan; in the shell use `hearth run --plan`");
     }

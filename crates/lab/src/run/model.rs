@@ -9,6 +9,7 @@ use memmap2::MmapMut;
 use serde::Serialize;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::Ordering::*;
 use wire::lab::Window;
@@ -179,6 +180,12 @@ impl Watched {
 fn zeroed(path: &Path, bytes: u64) -> io::Result<MmapMut> {
     let file = File::options().read(true).write(true).create_new(true).open(path)?;
     file.set_len(bytes)?;
+    // The host's part must be there, or touching it would end this process where the disk is full.
+    // SAFETY: an open file.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, wire::lab::SAMPLES_AT as i64) } {
+        0 => {}
+        error => return Err(io::Error::from_raw_os_error(error)),
+    }
     // SAFETY: a new file in a private folder; QEMU, which shares it, never cuts it.
     unsafe { MmapMut::map_mut(&file) }
 }

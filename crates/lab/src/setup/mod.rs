@@ -41,6 +41,13 @@ struct Installed {
     initrd: u64,
 }
 
+impl Installed {
+    /// Whether the packages are of the versions that the time model is made for.
+    fn fits(&self) -> bool {
+        self.qemu.starts_with(check::QEMU) && self.kernel.starts_with(check::KERNEL)
+    }
+}
+
 /// A lab folder in which everything is there.
 #[derive(Clone, Debug)]
 pub struct Installation {
@@ -80,13 +87,18 @@ impl Installation {
     pub fn open(dir: &Path) -> Result<Installation, Error> {
         let again = |what: &str| Error(format!("{what} in {}; run `hearth lab setup`", dir.display()));
         let Some((lab, installed)) = Installation::found(dir)? else { return Err(again("the lab is not set up")) };
+        if !installed.fits() {
+            let (qemu, kernel) = (&installed.qemu, &installed.kernel);
+            let needed = format!("QEMU {}x and {}x", check::QEMU, check::KERNEL);
+            return Err(again(&format!("the lab has QEMU {qemu} and {kernel}, and the time model needs {needed},")));
+        }
         match installed.plugin == plugin::identity() && installed.initrd == guest::identity() {
             true => Ok(lab),
             false => Err(again("another version of Hearth set up the lab")),
         }
     }
 
-    /// The lab in `dir` with what is known of it, if its packages are there and of the right versions.
+    /// The lab in `dir` with what is known of it, if its packages are there.
     fn found(dir: &Path) -> Result<Option<(Installation, Installed)>, Error> {
         let Ok(dir) = dir.canonicalize() else { return Ok(None) };
         let lab = Installation { dir };
@@ -99,8 +111,7 @@ impl Installation {
         let Ok(installed) = serde_json::from_slice::<Installed>(&text) else { return Ok(None) };
         let parts = [lab.loader(), lab.program(), lab.busybox(), lab.kernel(), lab.initrd(), lab.plugin()];
         let whole = parts.iter().all(|p| p.is_file());
-        let right = installed.qemu.starts_with(check::QEMU) && installed.kernel.starts_with(check::KERNEL);
-        Ok((whole && right).then_some((lab, installed)))
+        Ok(whole.then_some((lab, installed)))
     }
 
     /// QEMU, run by its own loader with its own libraries and the plugin preloaded. Nothing that the caller preloads
@@ -182,7 +193,7 @@ pub fn install(dir: &Path, news: &mut dyn FnMut(News)) -> Result<Installation, E
             dir.display()
         )));
     }
-    match Installation::found(&dir)? {
+    match Installation::found(&dir)?.filter(|(_, installed)| installed.fits()) {
         Some((lab, installed)) => refresh(lab, installed, news),
         None => install_anew(&dir, news),
     }
@@ -455,7 +466,7 @@ mod tests {
         };
         assert_eq!(open(installed("10.0.2", plugin::identity())), Ok(()));
         assert!(open(installed("10.0.2", 1)).unwrap_err().contains("another version of Hearth"));
-        assert!(open(installed("11.0.0", plugin::identity())).unwrap_err().contains("not set up"));
+        assert!(open(installed("11.0.0", plugin::identity())).unwrap_err().contains("has QEMU 11.0.0 and"));
         fs::remove_file(lab.kernel()).unwrap();
         assert!(open(installed("10.0.2", plugin::identity())).unwrap_err().contains("not set up"));
     }
