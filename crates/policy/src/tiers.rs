@@ -1,7 +1,7 @@
 //! The tiers a policy fills: the platform's, with budgets and coefficients after the user's wishes, all checked.
 
 use crate::Error;
-use model::{Bytes, Coefficients, Figure, Observed, PlannedSite, Platform, SiteUse, Tier};
+use model::{Bytes, Coefficients, Figure, Observed, PlannedSite, Platform, SiteKind, SiteUse, Tier};
 use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;
 
@@ -45,7 +45,8 @@ impl Capacity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SizeBy {
     /// Most bytes alive at one moment: what the site asked for. An upper bound of what it needs, so a plan by peak
-    /// always fits.
+    /// always fits. Of a static variable what was resident, where that was read: it is as large as the largest problem
+    /// that its program was built for.
     #[default]
     Peak,
     /// Most bytes resident at one reading where residency was read, else the peak. Smaller for programs that
@@ -57,16 +58,16 @@ impl SizeBy {
     /// The size of this site.
     pub fn of(self, site: &SiteUse) -> Bytes {
         match self {
-            SizeBy::Peak => site.peak,
-            SizeBy::Resident => site.resident.unwrap_or(site.peak),
+            SizeBy::Peak if site.site.kind != SiteKind::Static => site.peak,
+            SizeBy::Peak | SizeBy::Resident => site.resident.unwrap_or(site.peak),
         }
     }
 
     /// The size of a site of a plan.
     pub fn of_planned(self, site: &PlannedSite) -> Bytes {
         match self {
-            SizeBy::Peak => site.peak,
-            SizeBy::Resident => site.resident.unwrap_or(site.peak),
+            SizeBy::Peak if site.kind != SiteKind::Static => site.peak,
+            SizeBy::Peak | SizeBy::Resident => site.resident.unwrap_or(site.peak),
         }
     }
 }

@@ -117,7 +117,8 @@ fn variables(
             let found = variables.iter().filter(|v| v.site == site.id);
             out.extend(found.filter_map(|v| {
                 let (offset, size) = (v.offset, v.size);
-                Some(ImageStatic { site: site.id.0, module: key(&now), offset, size, tier: tier(&site.tier)? })
+                let counts = site.resident.map_or(size, |r| size.min(r.0));
+                Some(ImageStatic { site: site.id.0, module: key(&now), offset, size, tier: tier(&site.tier)?, counts })
             }));
             if out.len() == before {
                 lost.insert(site.id, format!("{} has no such variable any more", file.display()));

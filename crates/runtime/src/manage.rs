@@ -288,16 +288,16 @@ pub fn unmapped_at(time: u64, addr: usize, size: usize) {
     }
 }
 
-/// Binds a static variable's whole pages to the first tier that has room.
-pub fn variable(addr: usize, size: usize, site: u64, planned: usize) {
+/// Binds a static variable's whole pages to the first tier that has room for the `counts` bytes that will be used of it.
+pub fn variable(addr: usize, size: usize, counts: usize, site: u64, planned: usize) {
     let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
     for tier in plan::order(planned) {
         // SAFETY: the program's own data.
-        if plan::has_room(tier, size) && unsafe { plan::bind_foreign(tier, addr, size) } {
+        if plan::has_room(tier, counts) && unsafe { plan::bind_foreign(tier, addr, size) } {
             if tier != planned {
-                process::fell_back(planned, size);
+                process::fell_back(planned, counts);
             }
-            plan::count_in(tier, size);
+            plan::count_in(tier, counts);
             let (addr, size, tier) = (addr as u64, size as u64, tier as u8);
             let event = Event::Alloc { addr, size, site, tier, realloc: false, kind: Kind::Static };
             process::publish(busy.0, process::time(), event);

@@ -85,7 +85,8 @@ pub fn prepare() {
                     let end = start.wrapping_add(variable.size as usize) & !(PAGE - 1);
                     let start = start.next_multiple_of(PAGE);
                     if start < end {
-                        manage::variable(start, end - start, variable.site, usize::from(variable.tier));
+                        let counts = (variable.counts as usize).min(end - start);
+                        manage::variable(start, end - start, counts, variable.site, usize::from(variable.tier));
                     }
                 }
             }

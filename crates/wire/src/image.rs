@@ -17,7 +17,7 @@ use crate::process::MAX_TIERS;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HEARTHPL");
 const HEAD_WORDS: usize = 8;
 const TIER_WORDS: usize = 8;
-const STATIC_WORDS: usize = 5;
+const STATIC_WORDS: usize = 6;
 const SITES_AT: usize = HEAD_WORDS + MAX_TIERS * TIER_WORDS;
 
 /// Where a tier's memory comes from.
@@ -68,6 +68,8 @@ pub struct ImageStatic {
     pub size: u64,
     /// Tier.
     pub tier: u8,
+    /// Bytes that it counts in the tier's budget: what is expected to be used of it.
+    pub counts: u64,
 }
 
 impl Contents<'_> {
@@ -105,7 +107,7 @@ impl Contents<'_> {
             if usize::from(s.tier) >= self.tiers.len() {
                 return None;
             }
-            let words = [s.site, s.module, s.offset, s.size, s.tier.into()];
+            let words = [s.site, s.module, s.offset, s.size, s.tier.into(), s.counts];
             out.get_mut(statics_at + i * STATIC_WORDS..)?.get_mut(..STATIC_WORDS)?.copy_from_slice(&words);
         }
         out.get_mut(..HEAD_WORDS)?.copy_from_slice(&head);
@@ -254,7 +256,8 @@ impl<'a> Image<'a> {
         let tiers = self.tiers;
         self.statics.chunks_exact(STATIC_WORDS).filter_map(move |w| {
             let tier = u8::try_from(*w.get(4)?).ok().filter(|&t| usize::from(t) < tiers)?;
-            Some(ImageStatic { site: *w.first()?, module: *w.get(1)?, offset: *w.get(2)?, size: *w.get(3)?, tier })
+            let (site, module, offset, size, counts) = (*w.first()?, *w.get(1)?, *w.get(2)?, *w.get(3)?, *w.get(5)?);
+            Some(ImageStatic { site, module, offset, size, tier, counts })
         })
     }
 
@@ -287,7 +290,7 @@ mod tests {
         ];
         let sites: Vec<_> = (1..500u64).map(|i| (i * 7, (i % 3) as u8)).collect();
         let translations: Vec<_> = (1..100u64).map(|i| (5, i, i + 1000)).collect();
-        let statics = [ImageStatic { site: 9, module: 8, offset: 7, size: 6, tier: 2 }; 3];
+        let statics = [ImageStatic { site: 9, module: 8, offset: 7, size: 6, tier: 2, counts: 5 }; 3];
         let contents =
             Contents { tiers: &tiers, default_tier: 1, sites: &sites, translations: &translations, statics: &statics };
         let mut words = vec![0; contents.words()];
@@ -311,7 +314,9 @@ mod tests {
         assert_eq!(image.translate(5, 9), Some(1009));
         assert_eq!(image.translate(6, 9), None);
         assert_eq!(image.statics().count(), 3);
-        assert!(image.statics().all(|s| s == ImageStatic { site: 9, module: 8, offset: 7, size: 6, tier: 2 }));
+        assert!(
+            image.statics().all(|s| s == ImageStatic { site: 9, module: 8, offset: 7, size: 6, tier: 2, counts: 5 })
+        );
     }
 
     #[test]
