@@ -205,11 +205,13 @@ pub fn signal_stack(step: &Step) -> Option<libc::stack_t> {
     slot_of(step)?.signal_stack()
 }
 
-/// Switches the calling thread's trap on, unless it makes too many calls for that.
+/// Switches the calling thread's trap on, unless it makes too many calls for that. Also while the sampler pauses: a thread
+/// that then only computes or waits (that was just made, or has made one) would never come by again, and no page could be
+/// armed as long as it lives.
 #[cold]
 fn trap_on(slot: &Slot) {
     let noisy_until = slot.noisy_until.load(Relaxed);
-    if PAUSED.load(Relaxed) || noisy_until != 0 && sys::now_in_handler() < noisy_until {
+    if noisy_until != 0 && (PAUSED.load(Relaxed) || sys::now_in_handler() < noisy_until) {
         return;
     }
     if !signals::ours() {
