@@ -2,7 +2,7 @@
  *
  *     mappings SECONDS
  *
- * Turns, each with its contents checked: a mapping grows and moves (mremap), loses its middle, is mapped over (MAP_FIXED), is
+ * Turns, each with its contents checked: a mapping grows and moves (mremap), loses its middle to another place, is mapped over (MAP_FIXED), is
  * unmapped by a bare system call and the place taken by a read-only mapping of a file; another is write-protected like a garbage
  * collector's, its fault handled and counted; a thread lives on a mapped stack and is interrupted by signals whose frames are put
  * there; a coroutine does the same; a child reads and writes what it inherited; system calls fill mappings and static data.
@@ -111,7 +111,11 @@ static void moving(long turn) {
   if (p == MAP_FAILED) wrong("mremap");
   check("a mapping that has moved", p, 4 * MIB, 0, turn);
   fill(p, 12 * MIB, turn);
-  if (munmap(p + 4 * MIB, 4 * MIB)) wrong("munmap");
+  /* Out of the middle, and larger. */
+  char *moved = mremap(p + 4 * MIB, 4 * MIB, 6 * MIB, MREMAP_MAYMOVE);
+  if (moved == MAP_FAILED) wrong("mremap of a middle");
+  check("a middle that has moved", moved, 4 * MIB, 4 * MIB, turn);
+  munmap(moved, 6 * MIB);
   /* What follows takes the place of the hole. */
   char *q = mmap(p + 4 * MIB, 4 * MIB, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (q == MAP_FAILED) wrong("a mapping in the hole");

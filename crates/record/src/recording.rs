@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
-use wire::session::flags;
+use wire::session::{ARMED_FROM, flags};
 
 /// Name of the page-fault sampler.
 const PAGE_FAULT: &str = "page-fault";
@@ -30,8 +30,6 @@ const UNWATCHED: u64 = 1 << 20;
 const UNWATCHED_NOTE: &str = "the page-fault sampler does not watch the program's own mappings of less than 2 MiB, which may \
                               be stacks, so nothing is known about their heat; the lab's sampler sees it (hearth lab run -- \
                               hearth record --sampler lab ...)";
-/// Smaller mappings are not watched (`crates/runtime/src/mapping.rs`).
-const WATCHED_FROM: u64 = 2 << 20;
 
 /// Last-level cache to reckon with where the machine does not tell: a usual size of a core group.
 const USUAL_LLC: Bytes = Bytes::mib(32);
@@ -443,7 +441,7 @@ impl Sink for ToProfile<'_> {
             tier: o.tier,
             realloc: o.realloc,
         };
-        if o.kind == SiteKind::Mapping && o.size < WATCHED_FROM {
+        if o.kind == SiteKind::Mapping && o.size < ARMED_FROM {
             self.elsewhere += o.size;
         }
         if o.kind == SiteKind::Mapping {

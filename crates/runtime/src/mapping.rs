@@ -8,6 +8,7 @@
 use crate::{manage, sampler, sites, sys};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use wire::session::ARMED_FROM;
 
 type Ptr = *mut c_void;
 
@@ -22,6 +23,8 @@ static LOCK: AtomicU32 = AtomicU32::new(0);
 /// Some mapping found no place in the table.
 static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
+/// A change found the table taken for too long: it may tell of mappings that are another's by now, and none is armed any more.
+static STALE: AtomicBool = AtomicBool::new(false);
 /// Some mapping may be, or was, armed.
 static ARMABLE: AtomicBool = AtomicBool::new(false);
 
@@ -40,13 +43,10 @@ pub struct Mapping {
     pub armable: bool,
 }
 
-/// Smaller mappings are not armed: they may be stacks of coroutines, on which the kernel puts the frames of signals.
-const ARMED_FROM: usize = 2 << 20;
-
 impl Mapping {
     /// A mapping with this protection that was just made.
     pub fn new(start: usize, len: usize, prot: c_int) -> Mapping {
-        let armable = prot == libc::PROT_READ | libc::PROT_WRITE && len >= ARMED_FROM;
+        let armable = prot == libc::PROT_READ | libc::PROT_WRITE && len as u64 >= ARMED_FROM;
         Mapping { start, end: start + len, site: 0, tier: None, armable }
     }
 
@@ -171,7 +171,14 @@ pub fn any_armable() -> bool {
 
 /// The mapping that starts at this address, if it may be armed.
 pub fn armable_at(start: usize) -> Option<Mapping> {
-    Table::lock()?.used().iter().find(|m| m.start == start && m.armable).copied()
+    find_armable(|m| m.start == start)
+}
+
+fn find_armable(which: impl Fn(&Mapping) -> bool) -> Option<Mapping> {
+    if !any_armable() || STALE.load(Relaxed) {
+        return None;
+    }
+    Table::lock()?.used().iter().find(|m| m.armable && which(m)).copied()
 }
 
 /// Mappings that this range touches are not armed any more: the kernel may write there at any moment, or the program
@@ -180,11 +187,14 @@ pub fn hands_off(start: usize, len: usize) {
     if USED.load(Relaxed) == 0 {
         return;
     }
-    if let Some(mut table) = Table::lock() {
-        let end = start.saturating_add(len);
-        for m in table.used().iter_mut().filter(|m| m.armable && m.start < end && start < m.end) {
-            m.withdraw();
-            m.armable = false;
+    match Table::lock() {
+        None => STALE.store(true, Relaxed),
+        Some(mut table) => {
+            let end = start.saturating_add(len);
+            for m in table.used().iter_mut().filter(|m| m.armable && m.start < end && start < m.end) {
+                m.withdraw();
+                m.armable = false;
+            }
         }
     }
 }
@@ -198,14 +208,15 @@ fn clear(start: usize, len: usize, each: impl FnMut(Mapping)) -> bool {
     let mut any = INCOMPLETE.load(Relaxed);
     let mut armable = 0;
     let mut each = each;
-    if let Some(mut table) = Table::lock() {
-        table.clear(start, start.saturating_add(len), |m| {
+    match Table::lock() {
+        None => STALE.store(true, Relaxed),
+        Some(mut table) => table.clear(start, start.saturating_add(len), |m| {
             any = true;
             armable += if m.armable { m.bytes() } else { 0 };
             each(m);
-        });
+        }),
     }
-    if any {
+    if any || STALE.load(Relaxed) {
         sampler::range_gone(start, len, armable);
     }
     any
@@ -293,7 +304,7 @@ pub unsafe extern "C" fn mremap(at: Ptr, old: usize, new: usize, flags: c_int, t
     }
     let time = crate::process::time();
     // The call wants all of it to be one mapping for the kernel, which armed pages cut up.
-    let armable = hold(start, old);
+    let held = hold(start);
     // SAFETY: the caller's.
     let result = unsafe { sys::call(libc::SYS_mremap, [start, old, new_len, flags as usize, to as usize, 0]) };
     if !failed(result) && THRESHOLD.load(Relaxed) != usize::MAX {
@@ -305,34 +316,38 @@ pub unsafe extern "C" fn mremap(at: Ptr, old: usize, new: usize, flags: c_int, t
         if told {
             manage::unmapped_at(time, start, old);
         }
+        // What was not moved of it. The place of the rest may be another's already.
+        held.into_iter().for_each(|held| offer_again(held, |m| m.end <= start || m.start >= start + old));
         if let Some(was) = was {
-            manage::moved(Mapping { start: result as usize, end: result as usize + new_len, armable, ..was });
+            let (start, armable) = (result as usize, held.is_some());
+            manage::moved(Mapping { start, end: start + new_len, armable, ..was });
         }
-    } else if armable {
-        offer_again(start, old);
+    } else if let Some(held) = held {
+        offer_again(held, |_| true);
     }
     answer(result) as Ptr
 }
 
-/// Opens a mapping's pages, none of which is armed from now on. Returns whether they might have been.
-fn hold(start: usize, len: usize) -> bool {
-    let armable = armable_at(start).is_some();
-    if armable {
-        hands_off(start, len);
-        sampler::range_gone(start, len, len);
-    }
-    armable
+/// Opens the pages of the mapping that holds an address, none of which is armed from now on. None: they could not be armed.
+fn hold(addr: usize) -> Option<Mapping> {
+    let held = find_armable(|m| (m.start..m.end).contains(&addr))?;
+    hands_off(held.start, held.bytes());
+    sampler::range_gone(held.start, held.bytes(), held.bytes());
+    Some(held)
 }
 
-/// The opposite of [`hold`].
-fn offer_again(start: usize, len: usize) {
+/// The opposite of [`hold`], for those parts of the mapping for which `which` holds.
+fn offer_again(held: Mapping, which: impl Fn(&Mapping) -> bool) {
+    let mut offered = 0;
     if let Some(mut table) = Table::lock() {
-        if let Some(m) = table.used().iter_mut().find(|m| m.start == start) {
+        let inside = |m: &Mapping| m.site == held.site && m.start >= held.start && m.end <= held.end;
+        for m in table.used().iter_mut().filter(|m| m.start != 0 && inside(m) && which(m)) {
             m.armable = true;
             m.offer();
+            offered += m.bytes();
         }
     }
-    sampler::object_born(len);
+    sampler::object_born(offered);
 }
 
 fn pages(len: usize) -> usize {

@@ -174,9 +174,6 @@ fn open(pid: u32) -> bool {
     // SAFETY: no arguments.
     h.ppid.store(unsafe { sys::call3(libc::SYS_getppid, 0, 0, 0) } as u32, Relaxed);
     h.start_ns.store(time, Relaxed);
-    h.range_start.store(crate::range::base() as u64, Relaxed);
-    h.tier_span.store(crate::range::tier_span() as u64, Relaxed);
-    h.tiers.store(crate::plan::tiers() as u32, Relaxed);
     let mut exe = [0u8; 1024];
     let link = c"/proc/self/exe".as_ptr() as usize;
     // SAFETY: writes at most the buffer's length.

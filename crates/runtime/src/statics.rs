@@ -10,6 +10,7 @@ use crate::{manage, plan, sampler, sites, stack};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::AtomicBool;
 use wire::event::STATIC_DATA;
+use wire::session::ARMED_FROM;
 
 const PAGE: usize = 4096;
 /// Modules that are looked at.
@@ -17,9 +18,8 @@ const MOST: usize = 1024;
 /// With so much writable data in one module, its variables are worth to be seen.
 const MUCH: usize = 256 << 10;
 
-/// Stretches of data that the sampler is given, and the least size of one.
+/// Most stretches of data that the sampler is given.
 const STRETCHES: usize = 64;
-const SAMPLED_FROM: usize = 2 << 20;
 
 /// The loaded modules: an address in each, and their large stretches of writable data.
 struct Modules {
@@ -49,9 +49,10 @@ extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -
     for (start, end) in loads.clone().filter(|h| h.p_flags & libc::PF_W != 0).map(ends) {
         let start = if (start..end).contains(&read_only.0) { read_only.1 } else { start };
         let (start, end) = (start.next_multiple_of(PAGE), end & !(PAGE - 1));
-        if let (true, Some(slot)) =
-            (end.saturating_sub(start) >= SAMPLED_FROM, modules.stretches.get_mut(modules.stretch_count))
-        {
+        if (end.saturating_sub(start) as u64) < ARMED_FROM {
+            continue;
+        }
+        if let Some(slot) = modules.stretches.get_mut(modules.stretch_count) {
             *slot = (start, end);
             modules.stretch_count += 1;
         }

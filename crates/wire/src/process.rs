@@ -102,12 +102,6 @@ pub struct Header {
     pub exit_ack: AtomicU32,
     /// Why the runtime or its sampler does less than asked: bytes used of `text`.
     pub text_len: AtomicU32,
-    /// Start of the managed address range.
-    pub range_start: AtomicU64,
-    /// Bytes of one tier's part of the range; tier `i` has `range_start + i * tier_span ..`.
-    pub tier_span: AtomicU64,
-    /// Number of tiers (1 when recording).
-    pub tiers: AtomicU32,
     /// 1 when the sampler works, 0 when it does not (the text says why).
     pub sampling: AtomicU32,
     /// Counters.

@@ -24,6 +24,9 @@ pub const PASSED_OVER: &str = "passed-over";
 /// Times the page-fault sampler arms a page in a row, as long as it is visited. The first wait begins at a random moment
 /// between two visits, the others at a visit: where visits come at even intervals `n` waits are `n - 1/2` intervals.
 pub const REARMS: u32 = 4;
+/// Smaller mappings and stretches of static data are not sampled by page faults, in bytes: a mapping may be the stack of a
+/// coroutine, on which the kernel puts the frames of signals.
+pub const ARMED_FROM: u64 = 2 << 20;
 
 /// First word of [`Config`].
 pub const CONFIG_MAGIC: u64 = u64::from_le_bytes(*b"HEARTHCF");
