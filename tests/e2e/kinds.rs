@@ -23,6 +23,13 @@ fn static_variables_are_objects_with_their_size_and_residency() {
             assert!(resident >= Bytes::mib(mib).0 * 9 / 10, "{name}: {resident}");
         }
     }
+    // Over time too, and as the kernel sums it up: all three, and little else.
+    let table = labelled(&observed, "static hot_table")[0].site.id;
+    let over_time = observed.timeline.iter().flat_map(|p| &p.resident).filter(|r| r.0 == table).map(|r| r.1.0);
+    assert!(over_time.max() >= Some(Bytes::mib(11).0), "{:?}", observed.timeline.last());
+    let fullest = observed.fullest.expect("the kernel tells it");
+    assert!(fullest.anonymous >= Bytes::mib(36) && fullest.anonymous < Bytes::mib(64), "{fullest:?}");
+    assert!(fullest.huge <= fullest.anonymous, "{fullest:?}");
     // Nothing of the runtime itself, and no small things.
     let own = |s: &SiteUse| s.site.frames.iter().flat_map(|f| &f.module).any(|m| m.name() == "libhearth.so");
     assert!(!observed.sites.iter().any(own));

@@ -135,14 +135,17 @@ fn a_share_of_the_peak_is_a_capacity() {
 fn resident_sizes_count_only_where_asked_for_and_read() {
     let mut sparse = site(1, 1000, 100.0, 0.0);
     sparse.resident = Some(Bytes(80));
-    let seen = observed(vec![sparse, site(2, 100, 1.0, 0.0)]);
+    let mut seen = observed(vec![sparse, site(2, 100, 1.0, 0.0)]);
     let machine = platform(vec![tier("dram", 0, 100), tier("cxl", 1, 10_000)]);
-    let by = |size| {
-        let plan = decide(&seen, &machine, &Options { size, ..Options::default() }).unwrap();
+    let by = |size, seen: &Observed| {
+        let plan = decide(seen, &machine, &Options { size, ..Options::default() }).unwrap();
         [tier_of(&plan, 1).to_string(), tier_of(&plan, 2).to_string()]
     };
-    assert_eq!(by(SizeBy::Peak), ["cxl", "dram"]);
-    assert_eq!(by(SizeBy::Resident), ["dram", "cxl"]);
+    assert_eq!(by(SizeBy::Peak, &seen), ["cxl", "dram"]);
+    assert_eq!(by(SizeBy::Resident, &seen), ["dram", "cxl"]);
+    // A static variable is as large as it was declared, whatever is used of it.
+    seen.sites[0].site.kind = model::SiteKind::Static;
+    assert_eq!(by(SizeBy::Peak, &seen), ["dram", "cxl"]);
 }
 
 #[test]

@@ -372,7 +372,7 @@ fn residency(db: &Connection) -> Result<HashMap<i64, Vec<(u64, u64)>>> {
     Ok(out)
 }
 
-/// The reading that found most anonymous memory resident, of all processes together.
+/// The reading that found most anonymous memory resident, of all processes that were read at the same time.
 fn fullest(db: &Connection) -> Result<Option<observed::Memory>> {
     let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
     if version < 4 {
