@@ -109,7 +109,8 @@ impl Installation {
             Err(e) => return Err(cannot("read", &file)(e)),
         };
         let Ok(installed) = serde_json::from_slice::<Installed>(&text) else { return Ok(None) };
-        let parts = [lab.loader(), lab.program(), lab.busybox(), lab.kernel(), lab.initrd(), lab.plugin()];
+        let bios = lab.dir.join("root/usr/share/seabios/bios-256k.bin");
+        let parts = [lab.loader(), lab.program(), bios, lab.busybox(), lab.kernel(), lab.initrd(), lab.plugin()];
         let whole = parts.iter().all(|p| p.is_file());
         Ok(whole.then_some((lab, installed)))
     }
@@ -123,7 +124,10 @@ impl Installation {
         }
         qemu.arg("--inhibit-cache").arg("--library-path").arg(self.libraries());
         qemu.arg("--preload").arg(self.plugin()).arg(self.program());
-        qemu.arg("-L").arg(self.dir.join("root/usr/share/qemu"));
+        // Without both, QEMU would look for its firmware in the host's folders of these names.
+        for firmware in ["root/usr/share/qemu", "root/usr/share/seabios"] {
+            qemu.arg("-L").arg(self.dir.join(firmware));
+        }
         qemu.env("QEMU_MODULE_DIR", self.libraries().join("qemu"));
         qemu
     }
