@@ -15,6 +15,13 @@ fn torture() {
     assert!(observed.processes >= 5, "the forked processes were not observed");
 }
 
+/// Large objects that grow and have to move, under every mode; a guided run and a sampled one take their pages along.
+#[test]
+fn growing() {
+    let observed = own("growing", &["4", "20"]);
+    assert!(observed.sites.iter().any(|s| s.objects > 500), "realloc was not observed");
+}
+
 /// Six million operations in all.
 #[test]
 #[ignore = "slow"]

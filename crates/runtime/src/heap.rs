@@ -21,6 +21,13 @@ const GROW_LIMIT: usize = 64 << 20;
 /// large temporaries fault in the same pages over and over.
 const RETURNED_AT_ONCE: usize = 64 << 20;
 const HUGE: usize = 2 << 20;
+/// Smallest object whose pages are moved rather than copied.
+const MOVED_FROM: usize = 256 << 10;
+/// And so many at most may a tier consist of.
+const MOVED_PIECES: usize = 4096;
+/// Moves of a process: each leaves at most two more mappings, of 65,530.
+const MOST_MOVES: usize = 10_000;
+static MOVES: AtomicUsize = AtomicUsize::new(0);
 
 #[repr(C)]
 struct ArenaConfig {
@@ -246,6 +253,62 @@ pub fn resize_in_place(addr: usize, size: usize) -> bool {
     let flags = PAGE.trailing_zeros() as i32 | je::MALLOCX_TCACHE_NONE;
     // SAFETY: addr is a live managed object.
     unsafe { je::xallocx(addr as *mut c_void, size.max(1), 0, flags) >= size }
+}
+
+/// Whether the pages of an object can be moved to another one of its tier instead of being copied, which needs new pages and
+/// for a moment twice the memory (glibc, too, moves what it has mapped).
+pub fn can_move(addr: usize) -> bool {
+    let tier = range::tier_of(addr);
+    // What was moved may never again be one mapping with what lies beside it. So that the kernel's limit is never near,
+    // pieces are not small against the heap, and they are not moved for ever.
+    let worth = usable(addr) >= MOVED_FROM.max(used(tier) / MOVED_PIECES) && MOVES.load(Relaxed) < MOST_MOVES;
+    worth && !plan::is_file(tier) && !sandbox::silent()
+}
+
+/// How an object is aligned: so that another one's huge pages can be moved to it whole.
+pub fn alignment(addr: usize) -> usize {
+    if addr % HUGE == 0 { HUGE } else { PAGE }
+}
+
+/// What came of [`move_pages`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// The new object has the pages, the old one reads as zeroes.
+    Yes,
+    /// Both are as they were.
+    No,
+    /// The new object has no memory any more and must never be used; the old one is as it was.
+    Lost,
+}
+
+/// Moves the pages of an object to another one of the same tier, which is longer.
+pub fn move_pages(from: usize, to: usize) -> Moved {
+    let len = usable(from);
+    let mremap = |new_len: usize, flags: i32| {
+        // SAFETY: two live objects, private anonymous memory; what was of `from` stays mapped.
+        unsafe { sys::call(libc::SYS_mremap, [from, len, new_len, flags as usize, to, 0]) }
+    };
+    if len > usable(to) {
+        return Moved::No;
+    }
+    // The kernel unmaps the target before it looks whether the source is a single mapping (before Linux 6.17 it has to be). So
+    // it is asked first to let the source grow where it is: there is no room, but it may say what else is wrong.
+    match mremap(len + PAGE, 0) {
+        // SAFETY: there was room, and nobody uses it.
+        grown if grown == from as isize => unsafe {
+            sys::call3(libc::SYS_munmap, from + len, PAGE, 0);
+        },
+        refused if refused != -(libc::ENOMEM as isize) => return Moved::No,
+        _ => {}
+    }
+    MOVES.fetch_add(1, Relaxed);
+    if mremap(len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP) == to as isize {
+        return Moved::Yes;
+    }
+    let tier = range::tier_of(to);
+    let offset = to - range::base() - tier * range::tier_span();
+    let again = sys::map_at(to, len) && plan::back(tier, offset, to, len);
+    if again { Moved::No } else { Moved::Lost }
 }
 
 /// Ends an object.

@@ -4,7 +4,8 @@ use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
 use crate::sites::{self, Site};
 use crate::tls::{self, Thread};
-use crate::{heap, plan, process, range, sampler, small, stack, sys};
+use crate::heap::{self, Moved};
+use crate::{plan, process, range, sampler, small, stack, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Event, Kind};
 
@@ -78,7 +79,6 @@ fn place(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, 
             if tier != planned {
                 process::fell_back(planned, size);
             }
-            plan::count_in(tier, size);
             enter(thread, at as usize, index, site, size, tier, false);
             return at;
         }
@@ -94,16 +94,35 @@ fn refused() -> *mut u8 {
 }
 
 fn enter(thread: &Thread, addr: usize, index: usize, site: &Site, size: usize, tier: usize, realloc: bool) {
-    objects::enter(addr, Object { site: index, bytes: size });
-    site.born(addr, size);
+    open(addr, Object { site: index, bytes: size });
     let (at, bytes, id) = (addr as u64, size as u64, site.id.load(Relaxed));
     let event = Event::Alloc { addr: at, size: bytes, site: id, tier: tier as u8, realloc, kind: Kind::Allocation };
     process::publish(thread, process::time(), event);
     if let Some(h) = process::info() {
         h.counters.managed.fetch_add(1, Relaxed);
     }
-    sampler::object_born(size);
     sampler::guard::pass_by(&thread.step);
+}
+
+/// Opens the books of an object.
+fn open(addr: usize, object: Object) {
+    objects::enter(addr, object);
+    if let Some(site) = sites::at(object.site) {
+        site.born(addr, object.bytes);
+    }
+    plan::count_in(range::tier_of(addr), object.bytes);
+    sampler::object_born(object.bytes);
+}
+
+/// Closes the books of an object, before it is no more or becomes another one. `None`: it is none.
+fn close(addr: usize) -> Option<Object> {
+    let object = objects::take(addr)?;
+    if let Some(site) = sites::at(object.site) {
+        site.died(addr, object.bytes);
+    }
+    plan::count_out(range::tier_of(addr), object.bytes);
+    sampler::object_died(addr, object.bytes);
+    Some(object)
 }
 
 /// Everything that managing needs is there (it is set up by the first call of a process, and after a fork).
@@ -169,13 +188,8 @@ pub fn free(addr: usize) {
 /// Ends a managed object that is not small.
 fn release(addr: usize) {
     // Not the start of a live object: a double or wild free. Leaving the memory alone harms nobody.
-    let Some(object) = objects::take(addr) else { return };
     // The books are closed and the end is published before the memory can become another object.
-    if let Some(site) = sites::at(object.site) {
-        site.died(addr, object.bytes);
-    }
-    plan::count_out(range::tier_of(addr), object.bytes);
-    sampler::object_died(addr, object.bytes);
+    let Some(_) = close(addr) else { return };
     // A child that only frees what it inherited has nothing to say.
     if let Some(busy) = Busy::enter().filter(|_| process::attached()) {
         sampler::guard::pass_by(&busy.0.step);
@@ -203,25 +217,57 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
         && (size <= old.bytes || plan::has_room(tier, size - old.bytes))
         && heap::resize_in_place(addr, size)
     {
-        if let Some(site) = sites::at(old.site) {
-            site.died(addr, old.bytes);
-        }
-        sampler::object_died(addr, old.bytes);
-        plan::count_out(tier, old.bytes);
-        plan::count_in(tier, size);
+        close(addr);
         process::publish(busy.0, process::time(), Event::Free { addr: addr as u64 });
         enter(busy.0, addr, index, site, size, tier, true);
         return addr as *mut u8;
     }
+    if heap::can_move(addr) {
+        // It needs no more room than it grows by.
+        let room = |t| plan::has_room(t, if t == tier { size.saturating_sub(old.bytes) } else { size });
+        let stays = plan::order(planned).find(|&t| room(t)) == Some(tier);
+        let new = if stays { move_within(busy.0, addr, size) } else { core::ptr::null_mut() };
+        if !new.is_null() {
+            if tier != planned {
+                process::fell_back(planned, size);
+            }
+            enter(busy.0, new as usize, index, site, size, tier, true);
+            return new;
+        }
+    }
     let new = place(busy.0, index, site, size, heap::PAGE, false);
     drop(busy);
     if !new.is_null() {
-        // Programs that ask malloc_usable_size use all they may.
-        // SAFETY: two live objects, at least so long.
-        unsafe { core::ptr::copy_nonoverlapping(addr as *const u8, new, heap::usable(addr).min(size)) };
+        copy(addr, new, size);
         free(addr);
     }
     new
+}
+
+/// Ends an object whose pages become those of a new one in the same tier, and gives that. Null: it could not be done, and the
+/// object is as it was.
+fn move_within(thread: &Thread, addr: usize, size: usize) -> *mut u8 {
+    let new = heap::allocate(range::tier_of(addr), number(thread), size, heap::alignment(addr), false);
+    // No page may be armed while it moves.
+    let Some(old) = (!new.is_null()).then(|| close(addr)).flatten() else { return core::ptr::null_mut() };
+    match heap::move_pages(addr, new as usize) {
+        Moved::Yes => {}
+        Moved::No => copy(addr, new, size),
+        Moved::Lost => {
+            open(addr, old);
+            return core::ptr::null_mut();
+        }
+    }
+    process::publish(thread, process::time(), Event::Free { addr: addr as u64 });
+    heap::release(addr);
+    new
+}
+
+/// Gives the new object what the old one held.
+fn copy(old: usize, new: *mut u8, size: usize) {
+    // Programs that ask malloc_usable_size use all they may.
+    // SAFETY: two live objects, at least so long.
+    unsafe { core::ptr::copy_nonoverlapping(old as *const u8, new, heap::usable(old).min(size)) };
 }
 
 /// The program mapped anonymous memory of its own. `writable`: it is to be used at once; else it is an address range kept

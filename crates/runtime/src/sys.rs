@@ -186,6 +186,21 @@ pub fn reserve(len: usize, prot: i32) -> usize {
     }
 }
 
+/// Maps fresh memory without access rights at an address where nothing is. `false` if the kernel does not, or somebody else
+/// has the address by now.
+pub fn map_at(start: usize, len: usize) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let args = [start, len, libc::PROT_NONE as usize, flags as usize, usize::MAX, 0];
+    // SAFETY: a fresh mapping; kernels before 4.17 take the address as a wish.
+    unsafe {
+        let at = call(libc::SYS_mmap, args);
+        if !(-4095..0).contains(&at) && at != start as isize {
+            call3(libc::SYS_munmap, at as usize, len, 0);
+        }
+        at == start as isize
+    }
+}
+
 /// Whether the process may have only so much address space.
 pub fn address_space_limited() -> bool {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
