@@ -30,7 +30,6 @@
 enum {
   RECENT_PS = 8000000, /* load is what was used in the last so many ps */
   QUEUE_PS = 1000000,  /* how far a tier may be behind with writes before a writer waits */
-  BEHIND = SYNC_PS / RECENT_PS + 2, /* vCPUs may be so many steps apart */
   CURVE = 256,
 };
 
@@ -145,18 +144,24 @@ unsigned memory_tier(uint64_t line) {
   return cached[at % cached_lines] >> 1 == (uint32_t)(at / cached_lines) ? (unsigned)config.fast_node : slow_node();
 }
 
-static double demand_of(const struct vcpu *v, unsigned tier, uint64_t step) {
+static uint64_t most_of(const struct demand *d) {
+  uint64_t most = d->shared > d->own[0] ? d->shared : d->own[0];
+  return d->own[1] > most ? d->own[1] : most;
+}
+
+/* The fraction of a tier that a vCPU used in the last whole step before a time of its own clock; if it used nothing since an
+ * earlier one, the mean from there on. Clocks of vCPUs are some steps apart, so another one's time says nothing of it. */
+static double demand_of(const struct vcpu *v, unsigned tier, uint64_t t) {
   const struct demand *d = &v->demand[tier];
-  return step > d->step + BEHIND ? 0 : d->before;
+  uint64_t step = t / RECENT_PS, since = d->step;
+  return step <= since + 1 ? d->before : (double)most_of(d) / RECENT_PS / (double)(step - since);
 }
 
 static void use(struct vcpu *v, unsigned tier, uint64_t t, uint64_t shared, uint64_t own, bool write) {
   struct demand *d = &v->demand[tier];
   uint64_t step = t / RECENT_PS;
   if (step > d->step) {
-    uint64_t most = d->shared > d->own[0] ? d->shared : d->own[0];
-    if (d->own[1] > most) most = d->own[1];
-    d->before = step <= d->step + BEHIND ? (double)most / RECENT_PS : 0;
+    d->before = (double)most_of(d) / RECENT_PS / (double)(step - d->step);
     d->shared = d->own[0] = d->own[1] = 0;
     d->step = step;
   }
@@ -175,16 +180,17 @@ static uint64_t serve(struct vcpu *v, unsigned number, uint64_t t, bool write, d
   const struct tier *tier = &tiers[number];
   uint64_t shared = write ? tier->shared_write_ps : tier->shared_read_ps;
   uint64_t own = write ? tier->write_ps : tier->read_ps;
-  uint64_t recent = t / RECENT_PS, left = SLOT_PS;
-  double loaded = demand_of(v, number, recent);
+  uint64_t left = SLOT_PS;
+  double loaded = demand_of(v, number, t);
   if (config.vcpus > 1) {
     double others = 0;
     for (unsigned i = 0; i < config.vcpus; i++) {
       const struct vcpu *o = &vcpus[i];
       if (o == v || !o->exists || o->idle) continue;
-      double d = demand_of(o, number, recent);
+      uint64_t there = vcpu_time(o);
+      double d = demand_of(o, number, there);
       loaded += d;
-      if (vcpu_time(o) < t) others += left_for(d);
+      if (there < t) others += left_for(d);
     }
     left -= (uint64_t)(others * SLOT_PS);
   }
