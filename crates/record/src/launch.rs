@@ -459,7 +459,7 @@ impl Watch<'_> {
         self.readings();
         if Instant::now() >= self.next_tick {
             self.next_tick = Instant::now() + TICK;
-            self.report_drops();
+            self.report_drops(false);
             (0..self.processes.len()).for_each(|i| self.tell_touches(i));
             self.tell_strangers();
             let now = self.now();
@@ -669,8 +669,8 @@ impl Watch<'_> {
         }
     }
 
-    fn report_drops(&mut self) {
-        for (kind, count, note) in self.outside.as_ref().map(|sampler| sampler.losses()).unwrap_or_default() {
+    fn report_drops(&mut self, over: bool) {
+        for (kind, count, note) in self.outside.as_ref().map(|sampler| sampler.losses(over)).unwrap_or_default() {
             self.set_loss(None, kind, count, &note);
         }
         (0..self.processes.len()).for_each(|i| self.report_drops_of(i));
@@ -780,7 +780,7 @@ impl Watch<'_> {
         }
         self.take_samples(u64::MAX);
         self.tell_strangers();
-        self.report_drops();
+        self.report_drops(true);
         if let Some(sampler) = &mut self.outside {
             sampler.end();
         }

@@ -24,6 +24,6 @@ pub trait Outside {
         false
     }
 
-    /// What sampling has lost so far: kind, count and sentence.
-    fn losses(&self) -> Vec<(&'static str, u64, String)>;
+    /// What sampling has lost so far (`over`: in the whole recording): kind, count and sentence.
+    fn losses(&self, over: bool) -> Vec<(&'static str, u64, String)>;
 }

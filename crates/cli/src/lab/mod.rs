@@ -3,6 +3,7 @@
 mod compare;
 mod interrupt;
 mod machine;
+mod mark;
 mod run;
 mod setup;
 mod shell;
@@ -27,6 +28,7 @@ enum Verb {
     Compare(compare::Args),
     Table(table::Args),
     Shell(shell::Args),
+    Mark(mark::Args),
 }
 
 /// Runs the verb.
@@ -37,5 +39,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Verb::Compare(args) => compare::run(args),
         Verb::Table(args) => table::run(args),
         Verb::Shell(args) => shell::run(args),
+        Verb::Mark(args) => mark::run(args),
     }
 }

@@ -94,7 +94,8 @@ impl FromStr for Fast {
                 _ => Err(bad()),
             },
             None => match text.parse::<Bytes>() {
-                Ok(Bytes(0)) | Err(_) => Err(bad()),
+                // Less than a page is a share whose unit was forgotten.
+                Ok(Bytes(0..4096)) | Err(_) => Err(bad()),
                 Ok(bytes) => Ok(Fast::Size(bytes)),
             },
         }
@@ -276,7 +277,7 @@ mod tests {
         assert!("fastest".parse::<Placement>().unwrap_err().contains("weighted-interleave"));
         assert_eq!("25%".parse(), Ok(Fast::Percent(25.0)));
         assert_eq!("64MiB".parse(), Ok(Fast::Size(Bytes::mib(64))));
-        for text in ["0", "0%", "101%", "many", "%"] {
+        for text in ["0", "0%", "101%", "25", "many", "%"] {
             assert!(text.parse::<Fast>().is_err(), "{text}");
         }
     }

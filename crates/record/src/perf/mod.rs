@@ -238,7 +238,7 @@ impl Outside for Perf {
         }
     }
 
-    fn losses(&self) -> Vec<(&'static str, u64, String)> {
+    fn losses(&self, _over: bool) -> Vec<(&'static str, u64, String)> {
         let mut losses: Vec<_> = self.choice.unseen.iter().map(|(kind, note)| (*kind, 1, note.clone())).collect();
         if self.lost > 0 {
             let note = "samples found the kernel's ring full, because the recorder could not keep up, and are missing from \

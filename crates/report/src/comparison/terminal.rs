@@ -1,4 +1,5 @@
-//! The terminal's view: what was run, then small tables of one shape, placements by capacities, one for each figure.
+//! The terminal's view: what was run, small tables of one shape, placements by capacities, one for each figure, and a bar
+//! for each guest time.
 //!
 //! They stand side by side where the terminal is wide enough, and where it is too narrow for all capacities, a table is
 //! cut into several.
@@ -15,6 +16,10 @@ const NAME: usize = 24;
 const FIGURE: usize = 11;
 /// Columns between tables that stand side by side.
 const GAP: usize = 4;
+/// Columns of the longest bar, where the terminal has room for it.
+const BAR: usize = 48;
+/// A bar's last character, by eighths.
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// The comparison for a terminal of `width` columns.
 pub fn comparison(c: &Comparison, width: usize) -> String {
@@ -43,6 +48,7 @@ pub fn comparison(c: &Comparison, width: usize) -> String {
         }
     }
     if !capacities.is_empty() {
+        out += &bars(c, width);
         let unit = if super::base(c).is_some() { "relative to all-fast" } else { "as it is" };
         let legend = format!("columns: fast memory in % of the footprint; guest time {unit}; *: fastest of its column");
         out += &format!("\n{}", wrap(&legend, width));
@@ -75,6 +81,29 @@ fn grid(
         column.set_padding((0, 2));
     }
     table.lines().map(|l| l.trim_end().to_string()).collect()
+}
+
+/// Guest times as bars from zero, the two ends first; nothing if the terminal is too narrow for them.
+fn bars(c: &Comparison, width: usize) -> String {
+    let longest = width.saturating_sub(NAME + 8 + FIGURE).min(BAR);
+    let slowest = c.runs.iter().filter(|r| r.code == 0).map(|r| r.time.0).max().unwrap_or(0);
+    if longest < 8 || slowest == 0 {
+        return String::new();
+    }
+    let mut out = String::from("\n");
+    let mut before = "";
+    let ends = super::ENDS.iter().filter_map(|e| c.whole(e));
+    let others = c.placements().into_iter().flat_map(|p| c.runs.iter().filter(move |r| r.placement == p));
+    for run in ends.chain(others.filter(|r| r.fast_percent.is_some())).filter(|r| r.code == 0) {
+        let name = if run.placement == before { String::new() } else { cut(&words::printable(&run.placement), NAME) };
+        before = &run.placement;
+        let at = run.fast_percent.map_or_else(String::new, capacity);
+        let eighths = (run.time.0 as f64 / slowest as f64 * (8 * longest) as f64).round() as usize;
+        let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+        let pad = " ".repeat(NAME.saturating_sub(name.width()));
+        out += &format!("{name}{pad} {at:>6} {bar} {}\n", figure(c, Some(run)));
+    }
+    out
 }
 
 /// Two tables side by side if there is room, else one under the other; an empty line before each.
