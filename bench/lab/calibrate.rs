@@ -142,16 +142,15 @@ fn expected(kind: &str, tier: &ScaledTier, cpus: f64, load: Option<f64>) -> Opti
         let together = better / (reads / read + writes / write);
         together.min(read / reads).min(write / writes)
     };
+    // The core reads no faster than the lines that it has under way arrive, and of these the platform says nothing.
+    let under_way = cpus * (AHEAD + 1.0) * LINE / latency;
     match kind {
-        "read" => {
-            let under_way = cpus * (AHEAD + 1.0) * LINE / latency;
-            Some((read.min(under_way), read < under_way))
-        }
+        "read" => Some((read.min(under_way), read < under_way)),
         // One CPU may be held up by its buffers, of which the platform says nothing.
         "write" if cpus == 1.0 => None,
-        "write" => Some((mix(1.0, 1.0), said || tier.mixed.is_some())),
-        "update" => Some((2.0 * mix(1.0, 1.0), said || tier.mixed.is_some())),
-        "triad" => Some((3.0 * mix(3.0, 1.0), said)),
+        "write" => Some((mix(1.0, 1.0), (said || tier.mixed.is_some()) && mix(1.0, 1.0) < under_way)),
+        "update" => Some((2.0 * mix(1.0, 1.0), (said || tier.mixed.is_some()) && mix(1.0, 1.0) < under_way)),
+        "triad" => Some((3.0 * mix(3.0, 1.0), said && 3.0 * mix(3.0, 1.0) < under_way)),
         "chase" | "index" | "loaded" => {
             let (loaded, at) = tier.loaded.map_or((2.0 * latency, 0.95 * read), |(l, b)| (l.0 as f64, b.0));
             let queue = |gbps: f64| gbps * gbps / (read - gbps);

@@ -1,10 +1,10 @@
 //! The life of a managed object: its call stack taken, its tier chosen, its events published.
 
+use crate::heap::{self, Moved};
 use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
 use crate::sites::{self, Site};
 use crate::tls::{self, Thread};
-use crate::heap::{self, Moved};
 use crate::{plan, process, range, sampler, small, stack, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Event, Kind};
