@@ -95,6 +95,12 @@ impl Amend {
         read().map_err(|e| fail(&self.path, e))
     }
 
+    /// Objects that have no row of their own, and so no address: see [`Cohort`](crate::Cohort).
+    pub fn without_rows(&self) -> Result<u64, Error> {
+        let sum = self.db.query_row("SELECT ifnull(sum(objects), 0) FROM churn", [], |r| unsigned(r, 0));
+        sum.map_err(|e| fail(&self.path, e))
+    }
+
     /// Puts the samples in, in place of earlier ones, and estimates anew. `how` they were taken, and what was lost, in words.
     pub fn finish(
         self,

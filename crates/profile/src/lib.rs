@@ -21,8 +21,8 @@ pub use amend::{Amend, Life, ProcessLife};
 pub use reader::{Profile, open};
 pub use schema::{DHAT, LAB, MISS_INTERVAL_NS, PERF, PERF_DATA};
 pub use writer::{
-    FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow, VisitRow,
-    Writer,
+    Cohort, FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow,
+    VisitRow, Writer,
 };
 
 use std::path::PathBuf;

@@ -3,8 +3,9 @@
 /// SQLite `application_id` of a profile: "Hrth".
 pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones. Version 1 had no table
-/// `miss`; version 2 had no weights in it, no tables `source` and `touch`, and no kinds of sites; version 3 no table `memory`.
-pub const VERSION: i64 = 4;
+/// `miss`; version 2 had no weights in it, no tables `source` and `touch`, and no kinds of sites; version 3 no table `memory`;
+/// version 4 no table `churn`.
+pub const VERSION: i64 = 5;
 
 /// Length of the intervals of the table `miss`, in ns.
 pub const MISS_INTERVAL_NS: u64 = 10_000_000;
@@ -43,6 +44,11 @@ CREATE TABLE object (
     id INTEGER PRIMARY KEY, process INTEGER NOT NULL, site INTEGER NOT NULL, tid INTEGER NOT NULL,
     addr INTEGER NOT NULL, size INTEGER NOT NULL, alloc_ns INTEGER NOT NULL, free_ns INTEGER,
     tier INTEGER NOT NULL, realloc INTEGER NOT NULL);
+CREATE TABLE churn (
+    process INTEGER NOT NULL, site INTEGER NOT NULL, tier INTEGER NOT NULL, start_ns INTEGER NOT NULL,
+    end_ns INTEGER NOT NULL, objects INTEGER NOT NULL, bytes INTEGER NOT NULL, largest INTEGER NOT NULL,
+    byte_seconds REAL NOT NULL, page_seconds REAL NOT NULL, lifetime_seconds REAL NOT NULL, peak INTEGER NOT NULL);
+CREATE INDEX churn_of ON churn (site, process, tier, end_ns);
 CREATE TABLE residency (
     process INTEGER NOT NULL, site INTEGER NOT NULL, time_ns INTEGER NOT NULL, node INTEGER NOT NULL,
     pages INTEGER NOT NULL, bytes INTEGER NOT NULL, share REAL NOT NULL);

@@ -3,6 +3,7 @@
 use crate::counted::{Counted, counted, counts};
 use crate::estimate::{Burst, Exposure, PAGE, SiteEstimate, SiteSamples, Visit, estimate};
 use crate::touches::touches;
+use crate::writer::Cohort;
 use model::observed::{self, Loss, TimePoint};
 use model::{
     Bytes, Frame, Life, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteKind, SiteUse, SourceLine,
@@ -37,6 +38,29 @@ struct Memory {
 }
 
 impl Memory {
+    /// Counts objects in that are told together.
+    fn add(&mut self, tier: u8, c: &Cohort) {
+        if self.objects == 0 {
+            self.first_alloc = c.start_ns;
+        }
+        self.objects = self.objects.saturating_add(c.objects);
+        self.largest = self.largest.max(c.largest);
+        self.allocated = self.allocated.saturating_add(c.bytes);
+        self.place(tier, c.bytes);
+        self.first_alloc = self.first_alloc.min(c.start_ns);
+        self.last_free = self.last_free.max(c.end_ns);
+        self.total_lifetime = self.total_lifetime.saturating_add((c.lifetime_seconds * 1e9) as u64);
+        self.peak = self.peak.max(c.peak);
+    }
+
+    /// Counts bytes in that were placed in a tier.
+    fn place(&mut self, tier: u8, bytes: u64) {
+        if self.placed.len() <= usize::from(tier) {
+            self.placed.resize(usize::from(tier) + 1, 0);
+        }
+        self.placed[usize::from(tier)] = self.placed[usize::from(tier)].saturating_add(bytes);
+    }
+
     fn lived(&mut self, size: u64, alloc: u64, free: u64) {
         let life = Reverse((u128::from(size) * u128::from(free - alloc), size, alloc, free));
         if self.lives.len() < LIVES {
@@ -46,6 +70,29 @@ impl Memory {
             self.lives.push(life);
         }
     }
+}
+
+/// All cohorts, with their site's row and tier.
+fn cohorts(db: &Connection) -> Result<Vec<(i64, u8, Cohort)>> {
+    let mut s = db.prepare(
+        "SELECT site, tier, start_ns, end_ns, objects, bytes, largest, byte_seconds, page_seconds, lifetime_seconds, peak
+         FROM churn ORDER BY start_ns",
+    )?;
+    let cohort = |r: &Row<'_>| -> Result<(i64, u8, Cohort)> {
+        let cohort = Cohort {
+            start_ns: unsigned(r, 2)?,
+            end_ns: unsigned(r, 3)?,
+            objects: unsigned(r, 4)?,
+            bytes: unsigned(r, 5)?,
+            largest: unsigned(r, 6)?,
+            byte_seconds: r.get(7)?,
+            page_seconds: r.get(8)?,
+            lifetime_seconds: r.get(9)?,
+            peak: unsigned(r, 10)?,
+        };
+        Ok((r.get(0)?, r.get(1)?, cohort))
+    };
+    s.query_map([], cohort)?.collect()
 }
 
 struct Gathered {
@@ -73,6 +120,9 @@ fn gather(db: &Connection) -> Result<Gathered> {
     let last: Option<i64> =
         db.query_row("SELECT max(max(alloc_ns), max(ifnull(free_ns, 0))) FROM object", [], |r| r.get(0))?;
     duration = duration.max(last.unwrap_or(0) as u64).max(1);
+    let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
+    let cohorts = if version < 5 { Vec::new() } else { cohorts(db)? };
+    duration = cohorts.iter().map(|(_, _, c)| c.end_ns).fold(duration, u64::max);
     let intervals = (duration / MIN_INTERVAL_NS).clamp(1, MAX_INTERVALS);
     let interval = duration.div_ceil(intervals);
     let intervals = intervals as usize;
@@ -110,11 +160,7 @@ fn gather(db: &Connection) -> Result<Gathered> {
         memory.largest = memory.largest.max(size);
         memory.allocated = memory.allocated.saturating_add(size);
         memory.lived(size, alloc, free);
-        let tier: u8 = r.get(5)?;
-        if memory.placed.len() <= usize::from(tier) {
-            memory.placed.resize(usize::from(tier) + 1, 0);
-        }
-        memory.placed[usize::from(tier)] += size;
+        memory.place(r.get(5)?, size);
         memory.first_alloc = memory.first_alloc.min(alloc);
         memory.last_free = memory.last_free.max(free);
         memory.total_lifetime = memory.total_lifetime.saturating_add(free - alloc);
@@ -123,6 +169,17 @@ fn gather(db: &Connection) -> Result<Gathered> {
         let steps = steps.entry(site).or_default();
         steps.push((alloc, size as i64));
         steps.push((free, -(size as i64)));
+    }
+    for (site, tier, c) in &cohorts {
+        let (memory, samples) = sites.entry(*site).or_default();
+        memory.add(*tier, c);
+        let (from, to, seconds) = (c.start_ns, c.end_ns, c.end_ns.saturating_sub(c.start_ns) as f64 / 1e9);
+        if seconds > 0.0 {
+            samples.page_seconds.resize(intervals, 0.0);
+            spread(&mut samples.page_seconds, c.page_seconds / seconds / 1e9, from, to, interval);
+            let alive = (c.byte_seconds / seconds) as i64;
+            steps.entry(*site).or_default().extend([(from, alive), (to, -alive)]);
+        }
     }
     for (site, mut steps) in steps {
         // At the same time frees come first: a realloc holds one object, not two.

@@ -99,6 +99,29 @@ pub struct ObjectRow {
     pub realloc: bool,
 }
 
+/// Objects of a process, site and tier that are told together: those that died in the same interval of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cohort {
+    /// First allocation, ns since the start of the run.
+    pub start_ns: u64,
+    /// Last free, or the end of the process.
+    pub end_ns: u64,
+    /// Objects.
+    pub objects: u64,
+    /// Sum of their sizes, bytes.
+    pub bytes: u64,
+    /// Size of the largest, bytes.
+    pub largest: u64,
+    /// Sum of size x lifetime, byte seconds.
+    pub byte_seconds: f64,
+    /// Sum of pages x lifetime, page seconds.
+    pub page_seconds: f64,
+    /// Sum of lifetimes, seconds.
+    pub lifetime_seconds: f64,
+    /// Most bytes of the site (of all processes, and objects with rows of their own included) alive at one moment of it.
+    pub peak: u64,
+}
+
 /// Part of one reading of where pages are.
 #[derive(Clone, Copy, Debug)]
 pub struct ResidencyRow {
@@ -420,6 +443,41 @@ impl Writer {
                 o.realloc
             ],
         )
+    }
+
+    /// The cohorts of a process, site and tier that end at `from_ns` or later, in place of what was written of these before.
+    pub fn cohorts(
+        &mut self,
+        process: i64,
+        site: i64,
+        tier: u8,
+        from_ns: u64,
+        cohorts: &[Cohort],
+    ) -> Result<(), Error> {
+        self.put(
+            "DELETE FROM churn WHERE site = ? AND process = ? AND tier = ? AND end_ns >= ?",
+            params![site, process, tier, from_ns as i64],
+        )?;
+        for c in cohorts {
+            self.put(
+                "INSERT INTO churn VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                params![
+                    process,
+                    site,
+                    tier,
+                    c.start_ns as i64,
+                    c.end_ns as i64,
+                    c.objects as i64,
+                    c.bytes as i64,
+                    c.largest as i64,
+                    c.byte_seconds,
+                    c.page_seconds,
+                    c.lifetime_seconds,
+                    c.peak as i64
+                ],
+            )?;
+        }
+        Ok(())
     }
 
     /// An object that was written before has been freed.

@@ -118,6 +118,10 @@ pub trait Sink {
     fn died(&mut self, process: usize, object: &Object, free_ns: u64) -> Result<(), Error> {
         Ok(())
     }
+    /// An object was alive when its process ended.
+    fn left(&mut self, process: usize, object: &Object, end_ns: u64) -> Result<(), Error> {
+        Ok(())
+    }
     /// The sampler saw an access.
     fn visit(&mut self, process: usize, object: Option<&Object>, visit: &Visit) -> Result<(), Error> {
         Ok(())
@@ -459,12 +463,14 @@ impl Follower {
     }
 
     /// The process has ended: its memory is not alive any more (its objects stay without a time of their own).
-    pub fn end(&mut self, tally: &mut Tally) {
+    pub fn end(&mut self, end_ns: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
         for object in std::mem::take(&mut self.live).into_values() {
             if let Some(s) = tally.sites.get_mut(&object.site) {
                 s.alive = s.alive.saturating_sub(object.size);
             }
+            sink.left(self.process, &object, end_ns)?;
         }
+        Ok(())
     }
 
     fn frame(&self, word: u64) -> RawFrame {

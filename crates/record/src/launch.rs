@@ -747,8 +747,8 @@ impl Watch<'_> {
             let note = "percent of the time the sampler had to stand back, because of system calls it cannot see through, or too many of them";
             self.set_loss(Some(i), "sampler-disarmed", 100 - watched, note);
         }
-        self.processes[i].follower.end(&mut self.tally);
-        if let Err(e) = self.sink.ended(i, end_ns, &status, &counters) {
+        let left = self.processes[i].follower.end(end_ns, &mut self.tally, self.sink);
+        if let Err(e) = left.and_then(|()| self.sink.ended(i, end_ns, &status, &counters)) {
             self.lose(None, "recorder-failed", 1, &e.0);
         }
         let summary = &mut self.processes[i].summary;

@@ -1,5 +1,6 @@
 //! `hearth record` as a function: checks everything, runs the program, writes the profile, symbolises it.
 
+use crate::churn::{Churn, Told};
 use crate::follow::{Object, Quiet, RawFrame, Sink, Started, Visit};
 use crate::lab::Lab;
 use crate::launch::{Launch, Outcome, find_runtime, now_ns};
@@ -17,7 +18,7 @@ use profile::{
     FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow, VisitRow,
     Writer,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -275,6 +276,7 @@ fn complete(
     unwatched: bool,
 ) -> Result<(), Error> {
     sink.flush()?;
+    sink.tell_churn()?;
     let ToProfile { mut writer, progress, elsewhere, .. } = sink;
     let mut unknown = unknown;
     if unwatched && elsewhere >= UNWATCHED {
@@ -363,6 +365,11 @@ struct ToProfile<'a> {
     writer: Writer,
     processes: Vec<i64>,
     unwritten: BTreeMap<u64, ObjectRow>,
+    /// Objects that were written and are alive.
+    written: HashSet<u64>,
+    /// Objects without a row, and those of them that have to get one.
+    churn: Churn,
+    sampled: HashSet<u64>,
     objects: u64,
     samples: u64,
     /// Bytes of mappings and static variables that were recorded.
@@ -376,6 +383,9 @@ impl<'a> ToProfile<'a> {
             writer,
             processes: Vec::new(),
             unwritten: BTreeMap::new(),
+            written: HashSet::new(),
+            churn: Churn::default(),
+            sampled: HashSet::new(),
             objects: 0,
             samples: 0,
             elsewhere: 0,
@@ -395,8 +405,49 @@ impl<'a> ToProfile<'a> {
         })
     }
 
+    /// An object's row, before it is freed.
+    fn object(&mut self, process: usize, o: &Object) -> Result<ObjectRow, Error> {
+        Ok(ObjectRow {
+            process: self.row(process),
+            site: self.writer.site(o.site)?,
+            tid: o.tid,
+            addr: o.addr,
+            size: o.size,
+            alloc_ns: o.alloc_ns,
+            free_ns: None,
+            tier: o.tier,
+            realloc: o.realloc,
+        })
+    }
+
+    /// An object without a row is no more.
+    fn over(&mut self, process: usize, o: &Object, end_ns: u64, free_ns: Option<u64>) -> Result<(), Error> {
+        let sampled = self.sampled.remove(&o.id);
+        if self.churn.died(process, o, end_ns, sampled) == Told::Alone {
+            let row = self.object(process, o)?;
+            self.writer.object(o.id as i64, &ObjectRow { free_ns, ..row })?;
+        }
+        Ok(())
+    }
+
+    /// Samples refer to their object's row.
+    fn was_sampled(&mut self, object: Option<&Object>) {
+        if let Some(o) = object.filter(|o| !self.written.contains(&o.id) && !self.unwritten.contains_key(&o.id)) {
+            self.sampled.insert(o.id);
+        }
+    }
+
+    fn tell_churn(&mut self) -> Result<(), Error> {
+        for ((process, site, tier), from_ns, cohorts) in self.churn.changed() {
+            let (process, site) = (self.processes[process], self.writer.site(site)?);
+            self.writer.cohorts(process, site, tier, from_ns, &cohorts)?;
+        }
+        Ok(())
+    }
+
     fn flush(&mut self) -> Result<(), Error> {
         for (id, row) in std::mem::take(&mut self.unwritten) {
+            self.written.insert(id);
             self.writer.object(id as i64, &row)?;
         }
         Ok(())
@@ -430,36 +481,42 @@ impl Sink for ToProfile<'_> {
     }
 
     fn born(&mut self, process: usize, o: &Object) -> Result<(), Error> {
-        let row = ObjectRow {
-            process: self.row(process),
-            site: self.writer.site(o.site)?,
-            tid: o.tid,
-            addr: o.addr,
-            size: o.size,
-            alloc_ns: o.alloc_ns,
-            free_ns: None,
-            tier: o.tier,
-            realloc: o.realloc,
-        };
         if o.kind == SiteKind::Mapping && o.size < ARMED_FROM {
             self.elsewhere += o.size;
         }
         if o.kind == SiteKind::Mapping {
             self.writer.kind(o.site, o.kind)?;
         }
-        self.unwritten.insert(o.id, row);
+        if self.churn.born(o) == Told::Alone {
+            let row = self.object(process, o)?;
+            self.unwritten.insert(o.id, row);
+        }
         self.objects += 1;
         Ok(())
     }
 
-    fn died(&mut self, _: usize, o: &Object, free_ns: u64) -> Result<(), Error> {
-        match self.unwritten.remove(&o.id) {
-            Some(row) => Ok(self.writer.object(o.id as i64, &ObjectRow { free_ns: Some(free_ns), ..row })?),
-            None => Ok(self.writer.freed(o.id as i64, free_ns)?),
+    fn died(&mut self, process: usize, o: &Object, free_ns: u64) -> Result<(), Error> {
+        if let Some(row) = self.unwritten.remove(&o.id) {
+            self.churn.died_alone(o);
+            return Ok(self.writer.object(o.id as i64, &ObjectRow { free_ns: Some(free_ns), ..row })?);
         }
+        if self.written.remove(&o.id) {
+            self.churn.died_alone(o);
+            return Ok(self.writer.freed(o.id as i64, free_ns)?);
+        }
+        self.over(process, o, free_ns, Some(free_ns))
+    }
+
+    fn left(&mut self, process: usize, o: &Object, end_ns: u64) -> Result<(), Error> {
+        if self.written.remove(&o.id) || self.unwritten.contains_key(&o.id) {
+            self.churn.died_alone(o);
+            return Ok(());
+        }
+        self.over(process, o, end_ns, None)
     }
 
     fn visit(&mut self, process: usize, object: Option<&Object>, v: &Visit) -> Result<(), Error> {
+        self.was_sampled(object);
         let row = VisitRow {
             process: self.row(process),
             site: self.writer.site(v.site)?,
@@ -477,6 +534,7 @@ impl Sink for ToProfile<'_> {
     }
 
     fn quiet(&mut self, process: usize, object: Option<&Object>, q: &Quiet) -> Result<(), Error> {
+        self.was_sampled(object);
         let row = QuietRow {
             process: self.row(process),
             site: self.writer.site(q.site)?,
@@ -567,6 +625,7 @@ impl Sink for ToProfile<'_> {
             samples: self.samples,
         });
         self.flush()?;
+        self.tell_churn()?;
         Ok(self.writer.commit(Nanos(now_ns))?)
     }
 }

@@ -264,6 +264,11 @@ pub fn into_profile(bytes: &[u8], file: &Path, profile: &Path, clock: Clock) -> 
         let note = "samples of the file without an address of the program's, or not understood, were left out";
         losses.push(("sample-left-out", samples.left_out, note.to_string()));
     }
+    let without = amend.without_rows()?;
+    if without > 0 {
+        let note = "objects of sites with many short-lived ones have no address in the profile; samples on them count as other memory";
+        losses.push(("objects-summed", without, note.to_string()));
+    }
     let how = format!("samples of perf ({})", samples.events.join(", "));
     amend.finish(PERF_DATA, &how, &misses, &sources, &losses)?;
     Ok(imported)

@@ -332,7 +332,8 @@ mod tests {
             });
             (samples, lost)
         };
-        many(300);
+        // On a busy machine the kernel takes fewer samples than there are faults.
+        (0..5).for_each(|_| many(300));
         let ring = &mut opened.rings[0];
         let (taken, none) = read(ring);
         assert!(taken > 1000 && none == 0, "{taken} samples, {none} lost");
