@@ -2,7 +2,7 @@
 //! again.
 
 use hearth_tests::lab::Lab;
-use hearth_tests::{program, wait};
+use hearth_tests::{hearth, program, wait};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -68,5 +68,30 @@ fn the_same_run_takes_the_same_time() {
         }
         // The kernel's own work, of some hundred thousand of them, is not the same each time.
         assert!((runs[0].2 / runs[1].2 - 1.0).abs() < 0.2, "{runs:?}");
+    }
+}
+
+/// The model is switched on after a time, from a size on, or by marks, of which a script makes its own.
+#[test]
+fn the_region_of_interest_begins_when_it_is_told_to() {
+    let lab = Lab::enter();
+    let (placed, hearth) = (program("placed"), hearth());
+    let (waits, marks) = (
+        format!("sleep 0.3; exec {placed} 1"),
+        format!("{placed} 1; {0} lab mark on; {placed} 1 >/dev/null; {0} lab mark off; sleep 0.3", hearth.display()),
+    );
+    for (roi, command) in [
+        ("after=200ms", ["/bin/sh", "-c", &waits]),
+        ("allocated=8MiB", ["/bin/sh", "-c", &waits]),
+        ("allocated=50%", ["/bin/sh", "-c", &waits]),
+        ("marks", ["/bin/sh", "-c", &marks]),
+    ] {
+        let (ended, figures) = lab.run(&["--fast", "24MiB", "--vcpus", "1", "--roi", roi], &command);
+        assert!(ended.stdout.starts_with("hot "), "{roi}: {}", ended.stdout);
+        let number = |of: &Value| of.as_f64().expect("a number");
+        let (region, whole) = (number(&figures["guest_ns"]), number(&figures["run_ns"]));
+        assert!(number(&figures["counters"]["accesses"]) > 1e5, "{roi}: the model was never on");
+        assert!(region > 0.0 && region + 190e6 < whole, "{roi}: {region} of {whole} ns");
+        assert!(ended.stderr.contains("the region of interest took"), "{roi}: {}", ended.stderr);
     }
 }

@@ -83,3 +83,22 @@ fn a_machine_that_dies_is_told_of() {
     unsafe { libc::kill(qemu, libc::SIGKILL) };
     refused(&lab, &wait(running, LIMIT), &["the guest ended before its program did"]);
 }
+
+/// Only root may ask the guest's kernel to crash.
+#[test]
+fn a_kernel_that_panics_leaves_its_console() {
+    let lab = Lab::enter();
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("not tested: this is not root");
+        return;
+    }
+    let crash = ["/bin/sh", "-c", "echo 1 > /proc/sys/kernel/sysrq; echo c > /proc/sysrq-trigger; sleep 60"];
+    let ended = wait(lab.start(&FAST, &crash), LIMIT);
+    let words = ended.stderr.trim_end().rsplit_once(' ');
+    let console = words.expect("a sentence").1;
+    let text = std::fs::read_to_string(console).unwrap_or_else(|e| panic!("{console}: {e}: {}", ended.stderr));
+    std::fs::remove_file(console).expect("it was read");
+    assert!(text.contains("sysrq") && text.contains("Kernel panic"), "{text}");
+    refused(&lab, &ended, &["the guest ended before its program did", "console log"]);
+}
