@@ -7,14 +7,14 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use wire::identity::mix;
 
 /// Most sites of a process; one that finds no room is counted and its objects pass through.
-pub const MAX_SITES: usize = 1 << 15;
+pub const MAX_SITES: usize = 1 << 14;
 /// Live objects an entry remembers.
 pub const REMEMBERED: usize = 16;
 
 /// A site as this process knows it.
 #[repr(C, align(64))]
 pub struct Site {
-    /// Site id; 0: free entry.
+    /// Site id; 0: unused entry.
     pub id: AtomicU64,
     /// 1 + tier the plan names, 0: not looked up yet.
     pub tier: AtomicU8,
@@ -34,31 +34,34 @@ pub struct Site {
 
 static TABLE: AtomicPtr<Site> = AtomicPtr::new(core::ptr::null_mut());
 static USED: AtomicU32 = AtomicU32::new(0);
-/// Indices of the used entries in the order they came, for whoever walks over all sites.
-static ORDER: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+/// 1 + index of a site, by its id; 0: free. The sites themselves lie in the order in which they came, so that few of them
+/// take few pages.
+static BY_ID: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+/// Twice as many places as sites, so that probing stays short.
+const PLACES: usize = 2 * MAX_SITES;
 
-/// Maps the table; `false` if there is no memory for it. Not thread safe: called by the process's first attach.
+/// Maps the tables; `false` if there is no memory for them. Not thread safe: called by the process's first attach.
 pub fn prepare() -> bool {
     if !TABLE.load(Relaxed).is_null() {
         return true;
     }
     let rw = libc::PROT_READ | libc::PROT_WRITE;
-    let order = sys::map_lazily(MAX_SITES * 4, rw);
+    let by_id = sys::map_lazily(PLACES * 4, rw);
     let table = sys::map_lazily(MAX_SITES * size_of::<Site>(), rw);
-    if order == 0 || table == 0 {
+    if by_id == 0 || table == 0 {
         return false;
     }
-    ORDER.store(order as *mut AtomicU32, Relaxed);
+    BY_ID.store(by_id as *mut AtomicU32, Relaxed);
     TABLE.store(table as *mut Site, Release);
     true
 }
 
 /// Number of sites.
 pub fn count() -> usize {
-    (USED.load(Acquire) as usize).min(MAX_SITES / 2)
+    (USED.load(Acquire) as usize).min(MAX_SITES)
 }
 
-/// The site at an index of the table.
+/// The site at an index of the table, in the order in which they came.
 pub fn at(index: usize) -> Option<&'static Site> {
     let table = TABLE.load(Acquire);
     if table.is_null() || index >= MAX_SITES {
@@ -68,48 +71,50 @@ pub fn at(index: usize) -> Option<&'static Site> {
     Some(unsafe { &*table.add(index) })
 }
 
-/// The `n`-th site that was added.
-pub fn nth(n: usize) -> Option<(usize, &'static Site)> {
-    let order = ORDER.load(Acquire);
-    if order.is_null() || n >= count() {
+/// Finds or adds a site: its index and entry; `None` if the table is full.
+pub fn find(id: u64) -> Option<(usize, &'static Site)> {
+    let by_id = BY_ID.load(Acquire);
+    if by_id.is_null() {
         return None;
     }
-    // SAFETY: n < MAX_SITES.
-    let index = unsafe { (*order.add(n)).load(Acquire) } as usize;
-    // Written after USED was raised; 0 until then (entry 0 is only taken for a moment: skip it).
-    at(index.checked_sub(1)?).map(|site| (index - 1, site))
-}
-
-/// Finds or adds a site: its index and entry; `None` if the table is half full (so that probing stays short).
-pub fn find(id: u64) -> Option<(usize, &'static Site)> {
-    let mut index = mix(id) as usize % MAX_SITES;
-    for _ in 0..MAX_SITES {
-        let site = at(index)?;
-        match site.id.load(Acquire) {
-            found if found == id => return Some((index, site)),
-            0 => {
-                if USED.load(Relaxed) as usize >= MAX_SITES / 2 {
-                    return None;
-                }
-                match site.id.compare_exchange(0, id, AcqRel, Acquire) {
-                    Ok(_) => {
-                        let n = USED.fetch_add(1, AcqRel) as usize;
-                        let order = ORDER.load(Acquire);
-                        if n < MAX_SITES {
-                            // SAFETY: n < MAX_SITES.
-                            unsafe { (*order.add(n)).store(index as u32 + 1, Release) };
-                        }
-                        return Some((index, site));
-                    }
-                    Err(found) if found == id => return Some((index, site)),
-                    Err(_) => {}
-                }
+    let mut new = None;
+    let mut place = mix(id) as usize % PLACES;
+    for _ in 0..PLACES {
+        // SAFETY: place < PLACES.
+        let there = unsafe { &*by_id.add(place) };
+        let mut index = there.load(Acquire);
+        if index == 0 {
+            let added = match new {
+                Some(added) => added,
+                None => add(id)?,
+            };
+            new = Some(added);
+            match there.compare_exchange(0, added + 1, AcqRel, Acquire) {
+                Ok(_) => return at(added as usize).map(|site| (added as usize, site)),
+                Err(found) => index = found,
             }
-            _ => {}
         }
-        index = (index + 1) % MAX_SITES;
+        let site = at(index as usize - 1)?;
+        if site.id.load(Acquire) == id {
+            // Another thread was faster: our entry stays unused.
+            if let Some(unused) = new.and_then(|n| at(n as usize)) {
+                unused.id.store(0, Release);
+            }
+            return Some((index as usize - 1, site));
+        }
+        place = (place + 1) % PLACES;
     }
     None
+}
+
+/// A fresh entry for a site.
+fn add(id: u64) -> Option<u32> {
+    if USED.load(Relaxed) as usize >= MAX_SITES {
+        return None;
+    }
+    let index = USED.fetch_add(1, AcqRel);
+    at(index as usize)?.id.store(id, Release);
+    Some(index)
 }
 
 impl Site {

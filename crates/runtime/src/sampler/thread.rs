@@ -283,7 +283,7 @@ impl Sampler {
                 target = target.saturating_sub(bytes);
                 continue;
             }
-            let (_, site) = sites::nth(n)?;
+            let site = sites::at(n)?;
             return self.pick_of(site);
         }
         None
@@ -318,7 +318,7 @@ fn armable(addr: usize) -> Option<objects::Object> {
 
 fn live(n: usize) -> usize {
     // Counted with relaxed additions and subtractions: may be off, and for a moment below zero.
-    sites::nth(n).map_or(0, |(_, s)| s.live.load(Relaxed)).min(1 << 48)
+    sites::at(n).map_or(0, |s| s.live.load(Relaxed)).min(1 << 48)
 }
 
 fn burst(entry: &Entry) -> Option<Burst> {
