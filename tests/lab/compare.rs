@@ -34,9 +34,10 @@ fn a_comparison_ranks_placements_and_goes_on_where_it_was() {
     // The cold object is there first and fills the fast memory; the plan keeps it for the hot one.
     assert!(plan.served_fast > touch.served_fast + 0.25, "{plan:?} {touch:?}");
     assert!(fast.time < plan.time && plan.time < touch.time && touch.time < slow.time, "{first:?}");
+    // To a huge page.
     for limited in [touch, plan] {
         let share = limited.fast.expect("a limit").0 as f64 / first.footprint.0 as f64;
-        assert!((0.49..0.52).contains(&share), "{share} of the footprint was free");
+        assert!((0.47..0.53).contains(&share), "{share} of the footprint was free");
     }
     lab.left_nothing();
 
