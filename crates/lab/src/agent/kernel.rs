@@ -7,8 +7,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Counters of /proc/vmstat that tell of placement and migration.
-const COUNTERS: [&str; 5] = ["pgpromote_", "pgdemote_", "pgmigrate_", "numa_", "thp_migration_"];
+/// Counters of /proc/vmstat that tell of placement and migration, and of huge pages made behind the program's back.
+const COUNTERS: [&str; 6] = ["pgpromote_", "pgdemote_", "pgmigrate_", "numa_", "thp_migration_", "thp_collapse_"];
 
 /// NUMA balancing at the lab's scale. Its defaults (Documentation/admin-guide/kernel-parameters and kernel/sched/fair.c of
 /// Linux 6.12) look at 256 MB a second at most, begin after one second, and call hot what is touched again within one:
@@ -42,9 +42,13 @@ pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
         // What booting left of files on the limited node would be reclaimed for the program bit by bit.
         ("/proc/sys/vm/drop_caches".to_string(), "1".to_string()),
         // Every ten seconds the kernel makes huge pages of small ones, if it finds any: in runs of less than a second that
-        // is chance, and it costs some of them a few percent.
+        // is chance, and it costs some of them a few percent. It may look once more, but at next to nothing.
+        ("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan".to_string(), "1".to_string()),
         ("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs".to_string(), u32::MAX.to_string()),
+        // As often it looks through all of memory for pages to move together.
+        ("/proc/sys/vm/compaction_proactiveness".to_string(), "0".to_string()),
     ];
+    keep_khugepaged_asleep()?;
     if kernel {
         mount_debugfs()?;
         wanted.extend(
@@ -64,6 +68,20 @@ pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
         said.push(format!("{file}={value}"));
     }
     Ok(said)
+}
+
+/// Without any process to look at, khugepaged does not sleep for its time but waits for the first one, and looks at that at
+/// once: it would be the program. So this process is one.
+fn keep_khugepaged_asleep() -> Result<(), Error> {
+    const LEN: usize = 4 << 20;
+    let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh mapping, which stays and is never touched.
+    let asked = unsafe {
+        let at = libc::mmap(std::ptr::null_mut(), LEN, prot, flags, -1, 0);
+        at != libc::MAP_FAILED && libc::madvise(at, LEN, libc::MADV_HUGEPAGE) == 0
+    };
+    let why = std::io::Error::last_os_error();
+    if asked { Ok(()) } else { Err(Error(format!("the guest's agent cannot ask for huge pages: {why}"))) }
 }
 
 fn mount_debugfs() -> Result<(), Error> {

@@ -109,10 +109,14 @@ impl Installation {
             Err(e) => return Err(cannot("read", &file)(e)),
         };
         let Ok(installed) = serde_json::from_slice::<Installed>(&text) else { return Ok(None) };
-        let bios = lab.dir.join("root/usr/share/seabios/bios-256k.bin");
-        let parts = [lab.loader(), lab.program(), bios, lab.busybox(), lab.kernel(), lab.initrd(), lab.plugin()];
-        let whole = parts.iter().all(|p| p.is_file());
+        let whole = lab.parts().iter().all(|p| p.is_file());
         Ok(whole.then_some((lab, installed)))
+    }
+
+    /// What a lab is made of.
+    fn parts(&self) -> [PathBuf; 7] {
+        let bios = self.dir.join("root/usr/share/seabios/bios-256k.bin");
+        [self.loader(), self.program(), bios, self.busybox(), self.kernel(), self.initrd(), self.plugin()]
     }
 
     /// QEMU, run by its own loader with its own libraries and the plugin preloaded. Nothing that the caller preloads
@@ -454,7 +458,7 @@ mod tests {
     fn another_hearths_lab_is_not_opened() {
         let dir = tempfile::tempdir().unwrap();
         let lab = Installation { dir: dir.path().canonicalize().unwrap() };
-        for part in [lab.loader(), lab.program(), lab.busybox(), lab.kernel(), lab.initrd(), lab.plugin()] {
+        for part in lab.parts() {
             fs::create_dir_all(part.parent().unwrap()).unwrap();
             fs::write(part, "").unwrap();
         }
