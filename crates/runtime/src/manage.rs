@@ -56,6 +56,10 @@ pub fn allocate(size: usize, align: usize, zero: bool) -> *mut u8 {
 /// have any size, also one that it counts on being refused.
 const ENORMOUS: usize = 1 << 30;
 
+fn too_much(size: usize) -> bool {
+    size >= ENORMOUS && !sys::would_map(size)
+}
+
 /// A block of small objects of a site; null: there is no room.
 pub fn block(thread: &Thread, index: usize, site: &Site) -> *mut u8 {
     tell(thread, site);
@@ -66,7 +70,7 @@ pub fn block(thread: &Thread, index: usize, site: &Site) -> *mut u8 {
 
 /// Puts an object of a site into the first tier that has room.
 fn place(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, zero: bool) -> *mut u8 {
-    if size >= ENORMOUS && !sys::would_map(size) {
+    if too_much(size) {
         return core::ptr::null_mut();
     }
     let planned = usize::from(site.tier.load(Relaxed).saturating_sub(1));
@@ -222,7 +226,7 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
         enter(busy.0, addr, index, site, size, tier, true);
         return addr as *mut u8;
     }
-    if heap::can_move(addr) {
+    if heap::can_move(addr) && !too_much(size) {
         // It needs no more room than it grows by.
         let room = |t| plan::has_room(t, if t == tier { size.saturating_sub(old.bytes) } else { size });
         let stays = plan::order(planned).find(|&t| room(t)) == Some(tier);
