@@ -58,6 +58,7 @@ fn the_same_run_takes_the_same_time() {
         let (_, figures) = lab.run(&options, &[&program("placed"), "2"]);
         let count = |what: &str| figures["counters"][what].as_f64().expect("a count");
         assert!(count("accesses") > 2e6, "the model was on");
+        assert!(figures["kernel"]["thp_collapse_alloc"].is_null(), "khugepaged was at work: {}", figures["kernel"]);
         println!("{} ns, of which {} for memory", figures["guest_ns"], count("waited_ns"));
         (figures["guest_ns"].as_f64().expect("guest time"), count("waited_ns"), count("instructions"))
     };
