@@ -24,7 +24,7 @@ fn a_disk_that_becomes_full() {
     let torture = program("torture");
     let alone = room.plain(&[&torture]).expect(0);
     let script = format!(
-        "mkdir small && mount -t tmpfs -o size=600k none small
+        "mkdir small && mount -t tmpfs -o size=300k none small
          \"$0\" record -o small/some.hearth -- {torture}; echo $?; cp small/some.hearth* .; true"
     );
     let ended = with_own_mounts(&room, &script).expect(0);

@@ -73,7 +73,7 @@ impl Ballast {
     fn take_down_to(&mut self, bytes: u64, page: Page) -> Result<(), Error> {
         let (unit, most) = match page {
             Page::Huge => (HUGE, 32),
-            Page::Small => (16 * PAGE, 2),
+            Page::Small => (PAGE, 32),
         };
         loop {
             self.left = free_for_programs(self.node).unwrap_or(0);
@@ -225,6 +225,8 @@ fn take(node: u32, bytes: u64, page: Page) -> io::Result<*mut libc::c_void> {
 
 /// What a program gets from the node without reclaim, in bytes.
 pub fn free_for_programs(node: u32) -> Option<u64> {
+    // CPUs count for themselves, up to half a MiB each, until they are asked.
+    let _ = std::fs::read("/proc/sys/vm/stat_refresh");
     let zones = zones(&std::fs::read_to_string("/proc/zoneinfo").ok()?, node);
     let pages = |z: &Zone| z.free.saturating_sub(z.low + z.reserve);
     (!zones.is_empty()).then(|| zones.iter().map(|z| pages(z) * PAGE).sum())
