@@ -102,3 +102,22 @@ fn a_kernel_that_panics_leaves_its_console() {
     assert!(text.contains("sysrq") && text.contains("Kernel panic"), "{text}");
     refused(&lab, &ended, &["the guest ended before its program did", "console log"]);
 }
+
+/// What the guest writes lies in the session's folder until it is brought back. Only root may make a small disk.
+#[test]
+fn a_disk_that_becomes_full_is_told_of() {
+    let lab = Lab::enter();
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("not tested: this is not root");
+        return;
+    }
+    let fill = ["--", "/bin/sh", "-c", "head -c 20000000 /dev/zero > big"];
+    let meant = lab.command(&[&["--memory", "256MiB", "--llc", "1MiB"], &FAST[..], &fill].concat());
+    let mut command = lab.room.command("unshare");
+    command.envs(meant.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let script = "mount -t tmpfs -o size=8m none \"$TMPDIR\" && exec \"$@\"";
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(meant.get_program()).args(meant.get_args());
+    command.stdin(std::process::Stdio::null());
+    refused(&lab, &run(&mut command), &["is full; make room or set TMPDIR"]);
+}
