@@ -140,8 +140,8 @@ fn gather(db: &Connection) -> Result<Gathered> {
     for id in s.query_map([], |r| r.get(0))? {
         sites.insert(id?, Default::default());
     }
-    // Steps of the number of live bytes and of live pages, per site.
-    let mut steps: HashMap<i64, Vec<(u64, i64)>> = HashMap::new();
+    // Steps of the number of live bytes, per site, and of those of them that are of objects with rows of their own.
+    let mut steps: HashMap<i64, Vec<(u64, i64, i64)>> = HashMap::new();
     let mut s = db.prepare("SELECT site, process, size, alloc_ns, free_ns, tier FROM object")?;
     let mut rows = s.query([])?;
     while let Some(r) = rows.next()? {
@@ -167,8 +167,8 @@ fn gather(db: &Connection) -> Result<Gathered> {
         samples.page_seconds.resize(intervals, 0.0);
         spread(&mut samples.page_seconds, size.div_ceil(PAGE) as f64 / 1e9, alloc, free, interval);
         let steps = steps.entry(site).or_default();
-        steps.push((alloc, size as i64));
-        steps.push((free, -(size as i64)));
+        steps.push((alloc, size as i64, size as i64));
+        steps.push((free, -(size as i64), -(size as i64)));
     }
     for (site, tier, c) in &cohorts {
         let (memory, samples) = sites.entry(*site).or_default();
@@ -178,7 +178,7 @@ fn gather(db: &Connection) -> Result<Gathered> {
             samples.page_seconds.resize(intervals, 0.0);
             spread(&mut samples.page_seconds, c.page_seconds / seconds / 1e9, from, to, interval);
             let alive = (c.byte_seconds / seconds) as i64;
-            steps.entry(*site).or_default().extend([(from, alive), (to, -alive)]);
+            steps.entry(*site).or_default().extend([(from, alive, 0), (to, -alive, 0)]);
         }
     }
     for (site, mut steps) in steps {
@@ -186,8 +186,8 @@ fn gather(db: &Connection) -> Result<Gathered> {
         steps.sort_unstable();
         let Some((memory, _)) = sites.get_mut(&site) else { continue };
         memory.live = vec![0; intervals];
-        let (mut live, mut at) = (0i64, 0);
-        for (time, step) in steps {
+        let (mut live, mut own, mut at) = (0i64, 0i64, 0);
+        for (time, step, own_step) in steps {
             while at < intervals && at as u64 * interval <= time {
                 // An object allocated at the very start of an interval is alive at its start.
                 if at as u64 * interval == time && step > 0 {
@@ -197,7 +197,9 @@ fn gather(db: &Connection) -> Result<Gathered> {
                 at += 1;
             }
             live += step;
-            memory.peak = memory.peak.max(live.max(0) as u64);
+            // A moment at which others were alive is in their cohorts' peaks; here they count with their mean only.
+            own += own_step;
+            memory.peak = memory.peak.max(own.max(0) as u64);
         }
         // An object that lived for less than a tick of the clock was still there.
         memory.peak = memory.peak.max(memory.largest);

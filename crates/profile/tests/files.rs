@@ -4,8 +4,8 @@ use hearth_profile as profile;
 use model::{Bytes, Life, Module, Nanos, Origin, Pattern, PlannedTier, SiteId, SourceLine};
 use profile::estimate::Burst;
 use profile::{
-    FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow, VisitRow,
-    Writer,
+    Cohort, FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow,
+    VisitRow, Writer,
 };
 use std::path::{Path, PathBuf};
 
@@ -448,4 +448,42 @@ fn only_a_profile_is_overwritten() {
     let path = folder.path().join("never-started");
     create(&path).unwrap().discard();
     assert!(!path.exists());
+}
+
+/// Objects that are told together count in all sums of their site; a later word on the same interval replaces the earlier.
+#[test]
+fn cohorts_count_like_objects() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.hearth");
+    let mut w = create(&path).unwrap();
+    let process = w.process(&ProcessRow { pid: 9, ppid: 1, exe: "/bin/app".into(), start_ns: 0 }).unwrap();
+    let site = w.site(SiteId(3)).unwrap();
+    let (tid, tier, realloc) = (9, 1, false);
+    let (addr, size, alloc_ns, free_ns) = (1 << 20, 115_000, 400_000_000, Some(600_000_000));
+    w.object(1, &ObjectRow { process, site, tid, addr, size, alloc_ns, free_ns, tier, realloc }).unwrap();
+    let cohort = |start_ns, end_ns, objects: u64, peak| Cohort {
+        start_ns,
+        end_ns,
+        objects,
+        bytes: 8192 * objects,
+        largest: 8192,
+        byte_seconds: 8192.0 * 0.001 * objects as f64,
+        page_seconds: 2.0 * 0.001 * objects as f64,
+        lifetime_seconds: 0.001 * objects as f64,
+        peak,
+    };
+    w.cohorts(process, site, tier, 0, &[cohort(0, 500_000_000, 10, 20_480)]).unwrap();
+    let later = [cohort(0, 900_000_000, 1000, 120_000), cohort(1_000_000_000, 2_000_000_000, 9, 20_480)];
+    w.cohorts(process, site, tier, 500_000_000, &later).unwrap();
+    w.finish(Nanos(2_000_000_000), "exit 0").unwrap();
+    let o = profile::open(&path).unwrap().observed().unwrap();
+    let s = &o.sites[0];
+    // The cohort's mean and the object together are more, but were never alive together.
+    assert_eq!((s.objects, s.largest, s.peak), (1 + 1000 + 9, Bytes(115_000), Bytes(120_000)));
+    assert_eq!((s.allocated, s.last_free), (Bytes(115_000 + 8192 * 1009), Nanos(2_000_000_000)));
+    assert!((s.total_lifetime.secs() - (0.2 + 1.009)).abs() < 1e-6, "{:?}", s.total_lifetime);
+    // Half a second in, there are the object with a row and what the cohorts had alive on average.
+    let middle = o.timeline.iter().find(|p| p.at.0 >= 500_000_000).unwrap();
+    let live: u64 = middle.live.iter().map(|l| l.1.0).sum();
+    assert!((115_000 + 9_000..115_000 + 9_200).contains(&live), "{live}");
 }
