@@ -302,8 +302,14 @@ pub fn move_pages(from: usize, to: usize) -> Moved {
         _ => {}
     }
     MOVES.fetch_add(1, Relaxed);
-    if mremap(len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP) == to as isize {
-        return Moved::Yes;
+    match mremap(len, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP) {
+        moved if moved == to as isize => return Moved::Yes,
+        // Before Linux 5.7: refused before anything was touched, and so it will be the next time.
+        refused if refused == -(libc::EINVAL as isize) => {
+            MOVES.store(MOST_MOVES, Relaxed);
+            return Moved::No;
+        }
+        _ => {}
     }
     let tier = range::tier_of(to);
     let offset = to - range::base() - tier * range::tier_span();
