@@ -1,6 +1,6 @@
 //! Bad input is answered by one clear sentence and exit code 2, and nothing half-written stays behind.
 
-use hearth_tests::{Ended, Room, program, require_tool, run};
+use hearth_tests::{Ended, Room, is_root, program, require_tool, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -59,8 +59,7 @@ fn programs_that_cannot_be_observed() {
     refused(&room, &["record", "-o", "x.hearth", "--", &program("static"), "exit"], &["static"]);
     let setuid = room.path("setuid");
     fs::copy(program("phases"), &setuid).expect("copying");
-    // SAFETY: reads the caller's user id.
-    if unsafe { libc::geteuid() } == 0 {
+    if is_root() {
         std::os::unix::fs::chown(&setuid, Some(65534), None).expect("chown");
     }
     fs::set_permissions(&setuid, fs::Permissions::from_mode(0o4755)).expect("permissions");

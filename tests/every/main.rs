@@ -9,7 +9,7 @@ mod allocators;
 mod declined;
 
 use hearth_tests::{
-    Ended, Room, hearth, program, programs, require_tool, run_as_nobody, spawn, target, wait, workspace,
+    Ended, Room, hearth, is_root, program, programs, require_tool, run_as_nobody, spawn, target, wait, workspace,
 };
 use model::Observed;
 use std::path::Path;
@@ -42,8 +42,7 @@ fn run_in_room(command: &[&str], user: User) -> (Room, Ended) {
     all.env("VENV", target().join("venv")).stdin(Stdio::null());
     if user == User::Nobody {
         run_as_nobody(&mut all);
-        // SAFETY: asks for the user's id.
-        if unsafe { libc::geteuid() } == 0 {
+        if is_root() {
             std::os::unix::fs::chown(room.path("."), Some(65534), Some(65534)).expect("the folder's new owner");
         }
     }

@@ -1,5 +1,6 @@
 //! What the guest's kernel knows of its memory: nodes, HMAT, memory tiers, and where pages are demoted to.
 
+use hearth_tests::is_root;
 use hearth_tests::lab::{Lab, PLATFORM, VCPUS};
 use serde_json::Value;
 
@@ -57,8 +58,7 @@ fn the_kernel_sees_the_platforms_memory() {
     tiers.sort();
     assert_eq!(tiers.iter().map(|(_, nodes)| *nodes).collect::<Vec<_>>(), ["0", "1"], "{seen}");
     assert_eq!(line("balancing"), "2 demotion true", "{seen}");
-    // SAFETY: reads the caller's user id.
-    if unsafe { libc::geteuid() } == 0 {
+    if is_root() {
         assert_eq!(line("Demotion targets for Node 0:"), "preferred: 1, fallback: 1", "{seen}");
         assert_eq!(line("Demotion targets for Node 1:"), "null", "{seen}");
     }

@@ -1,7 +1,7 @@
 //! What cannot be done is answered by one sentence and exit code 2; and however a run ends, no machine outlives it.
 
 use hearth_tests::lab::Lab;
-use hearth_tests::{Ended, program, run, wait};
+use hearth_tests::{Ended, is_root, program, run, wait};
 use std::time::Duration;
 
 /// One sentence that says all these, status 2, and nothing left.
@@ -88,8 +88,7 @@ fn a_machine_that_dies_is_told_of() {
 #[test]
 fn a_kernel_that_panics_leaves_its_console() {
     let lab = Lab::enter();
-    // SAFETY: no arguments.
-    if unsafe { libc::geteuid() } != 0 {
+    if !is_root() {
         println!("not tested: this is not root");
         return;
     }
@@ -107,8 +106,7 @@ fn a_kernel_that_panics_leaves_its_console() {
 #[test]
 fn a_disk_that_becomes_full_is_told_of() {
     let lab = Lab::enter();
-    // SAFETY: no arguments.
-    if unsafe { libc::geteuid() } != 0 {
+    if !is_root() {
         println!("not tested: this is not root");
         return;
     }

@@ -1,7 +1,7 @@
 //! No room for files, and no sight of them.
 
 use crate::{losses, with_own_mounts};
-use hearth_tests::{Room, program};
+use hearth_tests::{Room, is_root, program};
 
 /// The profile's file system is full before the program starts: it is not started, nothing is left behind.
 #[test]
@@ -95,8 +95,7 @@ fn in_a_chroot() {
 /// A server's worker gives its rights up and can make no file of its own in the session.
 #[test]
 fn a_child_that_changes_its_user() {
-    // SAFETY: asks for the user's id.
-    if unsafe { libc::geteuid() } != 0 {
+    if !is_root() {
         eprintln!("not tested: only root can change its user");
         return;
     }

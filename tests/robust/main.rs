@@ -8,7 +8,7 @@ mod files;
 mod limits;
 mod recorder;
 
-use hearth_tests::{Ended, Room, hearth};
+use hearth_tests::{Ended, Room, hearth, is_root};
 use model::Observed;
 use std::process::Command;
 
@@ -16,8 +16,7 @@ use std::process::Command;
 #[track_caller]
 fn with_own_mounts(room: &Room, script: &str) -> Ended {
     let namespace = |command: &mut Command| {
-        // SAFETY: asks for the user's id.
-        let root = unsafe { libc::geteuid() } == 0;
+        let root = is_root();
         command.args(if root { &["--mount"][..] } else { &["--mount", "--map-root-user"] });
     };
     let mut check = room.command("unshare");

@@ -117,11 +117,16 @@ pub fn run(command: &mut Command) -> Ended {
     wait(spawn(command.stdin(Stdio::null())), Duration::from_secs(180))
 }
 
+/// Whether this is root.
+pub fn is_root() -> bool {
+    // SAFETY: no arguments.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Turns `command` into one of a user without any privilege, if the tests run as root; else it already is one.
 pub fn run_as_nobody(command: &mut Command) -> &mut Command {
     const NOBODY: u32 = 65534;
-    // SAFETY: reads the caller's user id.
-    if unsafe { libc::geteuid() } == 0 {
+    if is_root() {
         // Setting the user id as root drops all capabilities, and std drops the supplementary groups.
         command.uid(NOBODY).gid(NOBODY);
     }
