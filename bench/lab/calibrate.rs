@@ -4,7 +4,8 @@
 //!     cargo run --release -p hearth-tests --bin lab-calibrate [PLATFORM...]
 //!
 //! Two machines for each platform, with one and with two virtual CPUs, an LLC of 1 MiB, 16 MiB read or written by
-//! `tests/programs/calibrate.c` on each node in turn. What is expected follows from the platform's figures, scaled as `lab run` prints them:
+//! `tests/programs/calibrate.c` on each node in turn. What is expected follows from the platform's figures, scaled as
+//! `lab run` prints them:
 //!
 //! - *chase*, *index*: dependent loads of random lines take the idle latency, and what their own load adds. One CPU of the
 //!   lab stands for many cores of the real machine, so even one that chases is some load.
