@@ -27,6 +27,8 @@ const LINE: u64 = 64;
 const MACHINE: u64 = 1 << 30;
 /// With this part of the most that was resident, memory is no longer being filled.
 const FILLED: f64 = 0.85;
+/// Runs of a placement in which chance decides what time it takes, of which the one in the middle counts.
+const CHANCE_RUNS: u32 = 3;
 /// How often the progress is asked whether to stop.
 const ASK: Duration = Duration::from_millis(200);
 
@@ -101,12 +103,14 @@ pub trait Watcher {
     fn stopped(&mut self) -> bool;
 }
 
-/// A cell of the table.
+/// A cell of the table, or one of several runs of it.
 #[derive(Debug, Clone)]
 struct Cell {
     name: String,
     placement: Placement,
     percent: Option<f64>,
+    /// The others are told from the first, 0, by this.
+    run: u32,
     key: String,
 }
 
@@ -118,9 +122,9 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
     fs::create_dir_all(&what.folder).map_err(cannot("make", &what.folder))?;
     let mut kept = Kept::open(&what.folder)?;
     let mut cells =
-        vec![what.cell("all-fast", Placement::AllFast, None)?, what.cell("all-slow", Placement::AllSlow, None)?];
+        vec![what.cell("all-fast", Placement::AllFast, None, 0)?, what.cell("all-slow", Placement::AllSlow, None, 0)?];
     watcher.step("measuring the program with fast memory only");
-    let total = 2 + what.choices.len() * what.percents.len();
+    let total = 2 + what.choices.iter().map(|c| runs_of(c) as usize).sum::<usize>() * what.percents.len();
     let first = match kept.get(&cells[0]) {
         Some(row) => {
             watcher.done(1, total, &row.run, true);
@@ -151,7 +155,9 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
                     Placement::Plan(what.plan(policy, profile.as_ref().expect("made above"), fast, percent)?)
                 }
             };
-            cells.push(what.cell(&choice.name(), placement, Some(percent))?);
+            for run in 0..runs_of(choice) {
+                cells.push(what.cell(&choice.name(), placement.clone(), Some(percent), run)?);
+            }
         }
     }
     let rows = what.measure(&cells, first.clone(), &mut kept, watcher)?;
@@ -162,8 +168,29 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
         tiers: first.tiers,
         scale: first.scale,
         footprint,
-        runs: rows.into_iter().map(|r| r.run).collect(),
+        runs: middle_ones(&cells, rows),
     })
+}
+
+/// NUMA balancing moves pages when its clock ticks, and what was touched just then is chance.
+fn runs_of(choice: &Choice) -> u32 {
+    if *choice == Choice::Placement(Placement::Kernel) { CHANCE_RUNS } else { 1 }
+}
+
+/// One run for each cell: of several, the one in the middle by time. One that failed counts as the longest.
+fn middle_ones(cells: &[Cell], rows: Vec<Row>) -> Vec<PlacementRun> {
+    let mut rows: Vec<(&Cell, PlacementRun)> = cells.iter().zip(rows.into_iter().map(|r| r.run)).collect();
+    let of_one = |a: &(&Cell, PlacementRun), b: &(&Cell, PlacementRun)| b.0.run > 0 && a.1.placement == b.1.placement;
+    rows.chunk_by_mut(of_one)
+        .map(|runs| {
+            runs.sort_by_key(|(_, r)| (r.code != 0, r.time));
+            let mut run = runs[runs.len() / 2].1.clone();
+            if runs.len() > 1 && runs.iter().all(|(_, r)| r.code == 0) {
+                run.times = runs.iter().map(|(_, r)| r.time).collect();
+            }
+            run
+        })
+        .collect()
 }
 
 impl Compare {
@@ -171,7 +198,7 @@ impl Compare {
         self.base.command.first().map_or_else(String::new, |p| p.to_string_lossy().into_owned())
     }
 
-    fn cell(&self, name: &str, placement: Placement, percent: Option<f64>) -> Result<Cell, Error> {
+    fn cell(&self, name: &str, placement: Placement, percent: Option<f64>, run: u32) -> Result<Cell, Error> {
         let b = &self.base;
         // A plan counts by what it says, a program by when it was built. Hearth is in the guest too, as the agent.
         let plan = match &placement {
@@ -183,8 +210,9 @@ impl Compare {
         let model = crate::setup::model();
         let (platform, llc, vcpus, roi) = (&b.platform, b.llc, b.vcpus, b.roi);
         let key = format!("{platform:?} {program} {llc:?} {vcpus} {roi:?} {model} {hearth} {name} {percent:?} {plan}");
+        let key = if run == 0 { key } else { format!("{key} run {run}") };
         let key = format!("{:016x}", crate::setup::identity([key.as_bytes()].into_iter()));
-        Ok(Cell { name: name.to_string(), placement, percent, key })
+        Ok(Cell { name: name.to_string(), placement, percent, run, key })
     }
 
     fn request(&self, cell: &Cell) -> Request {
@@ -211,7 +239,7 @@ impl Compare {
         let file = match &self.profile {
             Some(file) => file.clone(),
             None => {
-                let cell = self.cell("record", Placement::AllFast, None)?;
+                let cell = self.cell("record", Placement::AllFast, None, 0)?;
                 let folder = fs::canonicalize(&self.folder).map_err(cannot("find", &self.folder))?;
                 let file = folder.join(format!("{}.hearth", cell.key));
                 if !file.exists() {
@@ -384,6 +412,7 @@ impl Row {
                 fast_percent: cell.percent,
                 fast: outcome.fast_free.or(outcome.fast),
                 time: Nanos(outcome.guest_ns),
+                times: Vec::new(),
                 code: outcome.code,
                 resident_fast: share(in_fast, in_all),
                 served_fast: share(served as f64, all as f64),
@@ -456,5 +485,53 @@ struct Stopping<'a>(&'a AtomicBool);
 impl Progress for Stopping<'_> {
     fn stopped(&mut self) -> bool {
         self.0.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_runs_the_one_in_the_middle_counts() {
+        let cell = |name: &str, run: u32| Cell {
+            name: name.into(),
+            placement: Placement::Kernel,
+            percent: Some(25.0),
+            run,
+            key: String::new(),
+        };
+        let row = |name: &str, time: u64, code: u8| Row {
+            run: PlacementRun {
+                placement: name.into(),
+                fast_percent: Some(25.0),
+                fast: None,
+                time: Nanos(time),
+                times: Vec::new(),
+                code,
+                resident_fast: 0.0,
+                served_fast: 0.0,
+                lines: time,
+                migrated: Bytes(0),
+                notes: Vec::new(),
+            },
+            footprint: Bytes(1),
+            tiers: Vec::new(),
+            scale: String::new(),
+        };
+        let cells = [cell("plan", 0), cell("kernel", 0), cell("kernel", 1), cell("kernel", 2), cell("kernel", 0)];
+        let rows = |codes: [u8; 3]| {
+            let kernel = [30, 10, 20].into_iter().zip(codes).map(|(t, code)| row("kernel", t, code));
+            std::iter::once(row("plan", 5, 0)).chain(kernel).chain([row("kernel", 7, 0)]).collect::<Vec<_>>()
+        };
+        let some = middle_ones(&cells, rows([0; 3]));
+        let told = |r: &PlacementRun| (r.time.0, r.lines, r.times.iter().map(|t| t.0).collect::<Vec<_>>());
+        assert_eq!(
+            some.iter().map(told).collect::<Vec<_>>(),
+            [(5, 5, vec![]), (20, 20, vec![10, 20, 30]), (7, 7, vec![])]
+        );
+        // One that failed is no time to show, and two make the middle one of them.
+        assert_eq!(told(&middle_ones(&cells, rows([0, 1, 0]))[1]), (30, 30, vec![]));
+        assert_eq!(middle_ones(&cells, rows([1, 1, 0]))[1].code, 1);
     }
 }

@@ -35,6 +35,10 @@ pub struct PlacementRun {
     pub fast: Option<Bytes>,
     /// Time of the program, or of its region of interest.
     pub time: Nanos,
+    /// Times of all runs, ascending, where it was run more than once because chance decides in it: this run is the one
+    /// in the middle.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<Nanos>,
     /// Exit code of the program, or 128 + signal.
     pub code: u8,
     /// Share of the program's memory that lay in the fast tier, over time, read back from the guest's kernel.

@@ -38,10 +38,11 @@ const PERIOD: Duration = Duration::from_millis(20);
 const IDLE_PERIOD: Duration = Duration::from_millis(60);
 /// Events this young are held back: an older one of another thread may not have been read yet.
 const REORDER_NS: u64 = 1_000_000;
-/// Residency is read first after so long, then at this interval or more rarely if that would cost over 1 %.
+/// Residency is read first after so long, then at this interval or more rarely if that would cost over 0.25 % of the time; of a
+/// run that is still short, 1 %.
 const FIRST_READING: Duration = Duration::from_millis(50);
 const READING: Duration = Duration::from_secs(1);
-const READING_COST: u32 = 100;
+const READING_COST: u32 = 400;
 /// Sinks are told to make things durable this often.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -617,7 +618,7 @@ impl Watch<'_> {
         }
         // Memory is first touched early in a run, so readings are denser there.
         let age = Duration::from_nanos(now);
-        let cost = if age < READING * 10 { READING_COST / 5 } else { READING_COST };
+        let cost = if age < READING * 10 { READING_COST / 4 } else { READING_COST };
         self.next_reading = Some(Instant::now() + READING.min(age).max(start.elapsed() * cost));
     }
 

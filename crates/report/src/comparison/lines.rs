@@ -1,7 +1,7 @@
 //! The picture of one comparison: guest time over fast memory, a line for each placement, and across it a dashed line
 //! for each placement that no capacity changes.
 
-use super::{BASE, Figure, base, capacity, figure, machine, name, wholes};
+use super::{BASE, Figure, base, capacity, figure, machine, name, spread, wholes};
 use crate::html::marks::{Kind, class, legend, mark, standalone};
 use crate::html::svg::{Scale, round_ticks, shortened, text};
 use crate::words;
@@ -76,6 +76,10 @@ fn picture(c: &Comparison) -> (String, f64) {
         let (mut pen, mut path, mut end) = ("M", String::new(), None);
         for point in columns.iter().map(|column| column[series].as_ref()) {
             if let Some(point) = point {
+                if let Some((low, high)) = spread(c, point.run).and_then(|s| Some((s.0.relative()?, s.1.relative()?))) {
+                    let (x, low, high) = (point.at.0, y.at(low), y.at(high));
+                    points += &format!("<path class=\"leader {}\" d=\"M{x:.1} {low:.1}V{high:.1}\"/>\n", class(series));
+                }
                 points += &mark(Kind::Series(series), point.at, &tip(point.run, point.figure));
             }
             match point.filter(|p| p.figure.relative().is_some()) {
@@ -126,8 +130,12 @@ fn column(c: &Comparison, percent: f64, x: Scale, y: Scale, below: f64) -> Vec<O
 
 /// Least and most of the y axis: all times, and never so little that noise looks like a difference.
 fn range(c: &Comparison) -> (f64, f64) {
-    let times = || c.runs.iter().filter_map(|r| figure(c, Some(r)).relative());
-    let (low, high) = (times().fold(1.0, f64::min), times().fold(1.0, f64::max));
+    let most = |r: &PlacementRun| spread(c, r).and_then(|s| s.1.relative());
+    let least = |r: &PlacementRun| spread(c, r).and_then(|s| s.0.relative());
+    let of = |f: &dyn Fn(&PlacementRun) -> Option<f64>| -> Vec<f64> {
+        c.runs.iter().filter_map(|r| f(r).or_else(|| figure(c, Some(r)).relative())).collect()
+    };
+    let (low, high) = (of(&least).into_iter().fold(1.0, f64::min), of(&most).into_iter().fold(1.0, f64::max));
     let high = high.max(low + 0.2);
     let air = (high - low) * 0.06;
     ((low - air).max(0.0), high + air)

@@ -22,11 +22,23 @@ pub(crate) const BASE: &str = "all-fast";
 const ENDS: [&str; 2] = [BASE, "all-slow"];
 
 /// What a reader should know of every figure.
-pub(crate) const ABOUT: [&str; 3] = [
+const ABOUT: [&str; 3] = [
     "Guest time is simulated: the lab's model of processors, caches and memories adds it up while the program runs on the emulated machine. It is not time of the machine that the lab ran on.",
     "The model leaves things out; docs/lab.md lists what is modelled, how well each mechanism meets its calibration, how far two runs of the same program differ, and what is not modelled.",
     "Memory resident fast and migrated bytes were read from the guest's kernel; lines served fast were counted by the model.",
 ];
+
+/// What a reader should know of the figures of these.
+pub(crate) fn about(all: &[Comparison]) -> Vec<String> {
+    ABOUT.iter().map(ToString::to_string).chain(repeated(all)).collect()
+}
+
+/// What was run more than once.
+fn repeated(all: &[Comparison]) -> Option<String> {
+    let run = all.iter().flat_map(|c| &c.runs).find(|r| !r.times.is_empty())?;
+    let (who, times) = (&run.placement, run.times.len());
+    Some(format!("What {who} moves, and when, is chance: it was run {times} times, and the run in the middle counts."))
+}
 
 /// The time of a run, as far as there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,6 +81,12 @@ pub(crate) fn figure(c: &Comparison, run: Option<&PlacementRun>) -> Figure {
         Some(run) if run.code != 0 => Figure::Failed(run.code),
         Some(run) => base(c).and_then(|_| c.relative(run)).map_or(Figure::Time(run.time), Figure::Relative),
     }
+}
+
+/// Shortest and longest time of a run that was made more than once, as [`figure`] has them.
+fn spread(c: &Comparison, run: &PlacementRun) -> Option<(Figure, Figure)> {
+    let at = |time: &Nanos| figure(c, Some(&PlacementRun { time: *time, ..run.clone() }));
+    Some((at(run.times.first()?), at(run.times.last()?)))
 }
 
 /// The run that every time is measured by, if it succeeded.

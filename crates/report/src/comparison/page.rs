@@ -1,6 +1,6 @@
 //! The page of one comparison: the picture, the table behind it, every figure of every run, and the emulated machine.
 
-use super::{ABOUT, BASE, Figure, base, capacity, fastest, figure, header, lines, notes};
+use super::{BASE, Figure, about, base, capacity, fastest, figure, header, lines, notes, spread};
 use crate::html::svg::text;
 use crate::html::{Sheet, sheet};
 use crate::words;
@@ -19,7 +19,7 @@ pub fn comparison_page(c: &Comparison) -> String {
         runs(c),
         c.scale.lines().map(text).collect::<Vec<_>>().join("\n"),
     );
-    let mut about: Vec<String> = ABOUT.iter().map(ToString::to_string).collect();
+    let mut about = about(std::slice::from_ref(c));
     about.extend(notes(c).into_iter().map(|(who, note)| format!("{who}: {note}")));
     sheet(&Sheet { kicker: "Hearth lab: placements compared", title: &words::command(&c.command), head, main, about })
 }
@@ -108,9 +108,10 @@ fn runs(c: &Comparison) -> String {
             continue;
         }
         out += &format!(
-            "{}<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            "{}<td>{}{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
             time(c, Some(run), run.fast_percent),
             run.time,
+            spread(c, run).map_or_else(String::new, |(low, high)| format!(" ({low} to {high})")),
             words::percent(run.resident_fast),
             words::percent(run.served_fast),
             words::count(run.lines as f64),

@@ -4,7 +4,7 @@
 //! They stand side by side where the terminal is wide enough, and where it is too narrow for all capacities, a table is
 //! cut into several.
 
-use super::{capacity, fastest, figure, header, notes};
+use super::{capacity, fastest, figure, header, notes, repeated, spread};
 use crate::table::{cut, wrap};
 use crate::words;
 use comfy_table::{Cell, CellAlignment, Table, presets};
@@ -52,6 +52,9 @@ pub fn comparison(c: &Comparison, width: usize) -> String {
         let unit = if super::base(c).is_some() { "relative to all-fast" } else { "as it is" };
         let legend = format!("columns: fast memory in % of the footprint; guest time {unit}; *: fastest of its column");
         out += &format!("\n{}", wrap(&legend, width));
+        if let Some(sentence) = repeated(std::slice::from_ref(c)) {
+            out += &wrap(&sentence, width);
+        }
     }
     for (who, note) in notes(c) {
         out += &wrap(&words::printable(&format!("note ({who}): {note}")), width);
@@ -85,7 +88,12 @@ fn grid(
 
 /// Guest times as bars from zero, the two ends first; nothing if the terminal is too narrow for them.
 fn bars(c: &Comparison, width: usize) -> String {
-    let longest = width.saturating_sub(NAME + 8 + FIGURE).min(BAR);
+    let mut longest = width.saturating_sub(NAME + 8 + FIGURE).min(BAR);
+    // A range behind the figure takes as much as two figures: not where the bars would be short for it.
+    let ranges = width >= NAME + 8 + 3 * FIGURE + BAR / 2 && c.runs.iter().any(|r| !r.times.is_empty());
+    if ranges {
+        longest = longest.min(width - NAME - 8 - 3 * FIGURE);
+    }
     let slowest = c.runs.iter().filter(|r| r.code == 0).map(|r| r.time.0).max().unwrap_or(0);
     if longest < 8 || slowest == 0 {
         return String::new();
@@ -101,7 +109,9 @@ fn bars(c: &Comparison, width: usize) -> String {
         let eighths = (run.time.0 as f64 / slowest as f64 * (8 * longest) as f64).round() as usize;
         let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
         let pad = " ".repeat(NAME.saturating_sub(name.width()));
-        out += &format!("{name}{pad} {at:>6} {bar} {}\n", figure(c, Some(run)));
+        let range =
+            spread(c, run).filter(|_| ranges).map_or_else(String::new, |(low, high)| format!(" ({low} to {high})"));
+        out += &format!("{name}{pad} {at:>6} {bar} {}{range}\n", figure(c, Some(run)));
     }
     out
 }
