@@ -1,7 +1,6 @@
 //! Programs do the same recorded and guided as alone: the project's own, and three of the distribution.
 
-use hearth_tests::{Room, hearth, program, programs, require_tool, run, workspace};
-use std::process::Command;
+use hearth_tests::{Room, program, programs, require_tool, workspace};
 
 #[test]
 fn c_with_threads() {
@@ -22,18 +21,6 @@ fn fortran_with_threads() {
 #[test]
 fn every_allocation_function() {
     Room::new().same(&[&program("allocs")]);
-}
-
-/// Every process of a tree loads it: a library that it needs is paid for in each of them.
-#[test]
-fn the_runtime_needs_no_library_but_the_c_library() {
-    let runtime = hearth().with_file_name("libhearth.so");
-    let dynamic = run(Command::new("readelf").arg("-d").arg(runtime)).expect(0).stdout;
-    let needed: Vec<&str> = dynamic.lines().filter(|l| l.contains("(NEEDED)")).collect();
-    assert!(
-        !needed.is_empty() && needed.iter().all(|l| l.contains("[libc.so") || l.contains("[ld-linux")),
-        "{needed:?}"
-    );
 }
 
 /// A tool must not make one system call fail, come up short, be interrupted or hang.

@@ -6,17 +6,6 @@
 
 use core::ffi::{CStr, c_long};
 
-// Stands for the unwinder's functions (build.rs): answers that there is nothing to unwind (_URC_END_OF_STACK).
-core::arch::global_asm!(
-    ".pushsection .text.hearth_no_unwinder,\"axR\",@progbits",
-    ".globl hearth_no_unwinder",
-    ".hidden hearth_no_unwinder",
-    "hearth_no_unwinder:",
-    "mov eax, 5",
-    "ret",
-    ".popsection",
-);
-
 core::arch::global_asm!(
     ".pushsection .text.hearth_sys,\"ax\",@progbits",
     ".p2align 6",
