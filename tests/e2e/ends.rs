@@ -50,4 +50,5 @@ ends! {
     handler_that_jumps_back: "recover",
     handler_that_opens_pages: "barrier",
     handler_of_breakpoints: "trap",
+    threads_that_are_cancelled: "cancelled",
 }

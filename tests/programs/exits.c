@@ -2,13 +2,15 @@
  *
  *   exits HOW [--seconds S]
  *
- * HOW is one of the names in the table below. `recover`, `barrier` and `trap` do not end the program: they handle their
- * own faults as language runtimes do, and print a line.
+ * HOW is one of the names in the table below. `recover`, `barrier`, `trap` and `cancelled` do not end the program: they
+ * handle their own faults as language runtimes do, or cancel their threads, and print a line.
  */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,6 +157,36 @@ static void trap(void) {
     printf("trapped %d\n", (int)trapped);
 }
 
+static atomic_int cleaned;
+static void clean_up(void *bytes) {
+    free(bytes);
+    cleaned++;
+}
+/* Waits for ever in a function that is a cancellation point, with something to be cleaned up. */
+static void *wait_in(void *which) {
+    int nothing[2];
+    char byte;
+    if (pipe(nothing)) exit(1);
+    pthread_cleanup_push(clean_up, malloc(50000));
+    struct pollfd it = {.fd = nothing[0], .events = POLLIN};
+    if (which) poll(&it, 1, -1);
+    else if (read(nothing[0], &byte, 1) < 0) exit(1);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+static void cancelled(void) {
+    for (int i = 0; i < 40; i++) {
+        pthread_t t;
+        void *result;
+        if (pthread_create(&t, NULL, wait_in, i % 2 ? &t : NULL)) exit(1);
+        for (size_t j = 0; j < HEAP; j += 4096) heap[j]++;
+        pthread_cancel(t);
+        pthread_join(t, &result);
+        if (result != PTHREAD_CANCELED) exit(1);
+    }
+    printf("cleaned up %d\n", cleaned);
+}
+
 static const struct {
     const char *how;
     void (*run)(void);
@@ -179,6 +211,7 @@ static const struct {
     {"recover", recover},
     {"barrier", barrier},
     {"trap", trap},
+    {"cancelled", cancelled},
 };
 
 int main(int argc, char **argv) {
