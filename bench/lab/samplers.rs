@@ -34,8 +34,8 @@ const BEGIN: &str = "marks";
 /// Objects below this are noise to both: stacks of buffers that the libraries allocate.
 const LEAST: u64 = 64 << 10;
 /// What is measured on a busy machine of two CPUs holds these with margin.
-const LEAST_RHO: f64 = 0.4;
-const LEAST_FOUND: f64 = 0.75;
+const LEAST_RHO: f64 = 0.6;
+const LEAST_FOUND: f64 = 0.85;
 const LEAST_PLACED: f64 = 0.85;
 const LEAST_PLACED_ANYWHERE: f64 = 0.6;
 /// Of all bytes, what the plan has.
