@@ -5,12 +5,14 @@
 //! * [`units`] – bytes, nanoseconds, GB/s: parsed from and printed for people.
 //! * [`site`] – an allocation context: call-stack frames as (module, offset), with a source form.
 //! * [`label`] – names for sites that tell them apart.
+//! * [`chunk`] – large objects in slices with heat of their own.
 //! * [`tier`] – tiers, spaces and platforms; every figure carries its [`tier::Origin`].
 //! * [`observed`] – what a profile says, summed per site: what reports show and policies read.
 //! * [`plan`] – what was decided: site to tier, and why.
 //! * [`landing`] – where a guided run's objects really were.
 //! * [`comparison`] – placements of one program side by side, as the lab measured them.
 
+pub mod chunk;
 pub mod comparison;
 pub mod label;
 pub mod landing;
@@ -20,6 +22,7 @@ pub mod site;
 pub mod tier;
 pub mod units;
 
+pub use chunk::{Chunk, ChunkAt, SizeClass};
 pub use comparison::{Comparison, PlacementRun};
 pub use landing::Landing;
 pub use observed::{Life, Observed, Pattern, SiteUse, Touch};

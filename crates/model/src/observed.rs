@@ -1,5 +1,6 @@
 //! What a profile says, summed per site: the view that reports show and policies read.
 
+use crate::chunk::Chunk;
 use crate::plan::PlannedTier;
 use crate::site::{Site, SiteId};
 use crate::tier::Platform;
@@ -58,6 +59,10 @@ pub struct SiteUse {
     /// Mean latency of loads whose data came from a memory, in ns, where the sampler tells it.
     #[serde(default)]
     pub miss_latency: Option<f64>,
+    /// Its large objects in chunks, by size class and offset: those that were ever alive. Of some sites they have all misses, of
+    /// others a part: what fell on objects below [`SizeClass::LEAST`](crate::SizeClass::LEAST) is in none. Empty if it has no larger ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chunks: Vec<Chunk>,
     /// Its largest objects, in the order in which they were allocated: at most a few dozen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lives: Vec<Life>,

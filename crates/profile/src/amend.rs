@@ -1,11 +1,14 @@
 //! Puts samples of another source into a profile that has none: objects are read in the order of their lives, samples and new
 //! estimates go in together, in one transaction. Whatever fails leaves the profile as it was.
 
+use crate::chunks::{self, ChunkHeat};
 use crate::reader::{Kind, look_at};
 use crate::summary::{self, unsigned};
 use crate::writer::{MissRow, SourceRow, put_loss, put_miss, put_source};
 use crate::{Error, schema};
+use model::ChunkAt;
 use rusqlite::{Connection, OpenFlags};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// A process of the profile.
@@ -108,11 +111,13 @@ impl Amend {
         how: &str,
         misses: &[MissRow],
         sources: &[SourceRow],
+        chunks: &HashMap<(i64, ChunkAt), ChunkHeat>,
         losses: &[(&str, u64, String)],
     ) -> Result<(), Error> {
         let db = &self.db;
         let work = || -> rusqlite::Result<()> {
             db.execute_batch("DELETE FROM miss; DELETE FROM source; DELETE FROM estimate; DELETE FROM heat")?;
+            chunks::set_heat(db, chunks)?;
             db.execute("UPDATE run SET sampler = ?", [sampler])?;
             db.execute("INSERT OR REPLACE INTO meta VALUES ('sampling', ?)", [how])?;
             for miss in misses {

@@ -33,9 +33,15 @@
 //!    analysis of caching systems", ACM TOMPECS 1(3), 2016, section 3.
 //!
 //! Steps 1 and 3 are done for windows of the run with enough visits each; in a window with few visits of a site the
-//! rate is drawn towards that site's rate over the whole run.
+//! rate is drawn towards that site's rate over the whole run. Slices of a site's memory get their shares of its misses in
+//! [`slices`].
+
+mod slices;
+
+pub use slices::{Slice, SliceEstimate};
 
 use model::Pattern;
+use slices::Division;
 use std::collections::HashMap;
 
 /// Bytes of a page and of a cache line on the machines Hearth runs on.
@@ -104,6 +110,21 @@ pub struct Visit {
     pub burst: Option<Burst>,
 }
 
+impl Visit {
+    /// What was stepped, if anything.
+    fn stepped(&self) -> Option<Burst> {
+        self.burst.filter(|b| b.accesses > 0)
+    }
+
+    /// Share of stores among its accesses.
+    fn stores(&self) -> f64 {
+        match self.stepped() {
+            Some(b) => f64::from(b.stores.min(b.accesses)) / f64::from(b.accesses),
+            None => f64::from(u8::from(self.store)),
+        }
+    }
+}
+
 /// A site's samples and its live memory.
 #[derive(Clone, Debug, Default)]
 pub struct SiteSamples {
@@ -111,6 +132,8 @@ pub struct SiteSamples {
     pub exposures: Vec<Exposure>,
     /// Page-seconds alive in each interval of the run.
     pub page_seconds: Vec<f64>,
+    /// Slices of its memory that do not overlap, and among which its misses are to be divided.
+    pub slices: Vec<Slice>,
 }
 
 /// What is estimated for a site.
@@ -126,6 +149,8 @@ pub struct SiteEstimate {
     pub pattern: Pattern,
     /// Misses in each interval.
     pub misses: Vec<f64>,
+    /// Its slices', in the order of [`SiteSamples::slices`].
+    pub slices: Vec<SliceEstimate>,
 }
 
 /// Estimates all sites of a run together (they share the cache). `interval_s` is the length of one interval of
@@ -141,7 +166,7 @@ pub fn estimate(sites: &[SiteSamples], interval_s: f64, llc: u64) -> Vec<SiteEst
     let interval_of = |ns: u64| ((ns as f64 / 1e9 / interval_s) as usize).min(intervals - 1);
 
     let walks = walks(sites);
-    let rates: Vec<Rate> = sites.iter().zip(&walks).map(|(site, walk)| rate(&site.exposures, walk)).collect();
+    let rates: Vec<Rate> = sites.iter().zip(&walks).map(|(site, walk)| rate(&site.exposures, walk, None)).collect();
     // How much faster or slower than over the whole run each site is visited in each window.
     let tempo: Vec<Vec<f64>> = sites
         .iter()
@@ -169,7 +194,7 @@ pub fn estimate(sites: &[SiteSamples], interval_s: f64, llc: u64) -> Vec<SiteEst
         .map(|(site, walk)| {
             let mut seen = vec![(0.0, 0.0); windows];
             for e in &site.exposures {
-                if let Some(b) = e.visit.and_then(|v| v.burst).filter(|b| b.accesses > 0) {
+                if let Some(b) = e.visit.and_then(|v| v.stepped()) {
                     let w = &mut seen[window_of(interval_of(e.end_ns))];
                     *w = (w.0 + 1.0, w.1 + lines_of(&b).0);
                 }
@@ -191,37 +216,45 @@ pub fn estimate(sites: &[SiteSamples], interval_s: f64, llc: u64) -> Vec<SiteEst
             ..SiteEstimate::default()
         })
         .collect();
+    let mut divisions: Vec<Division> =
+        sites.iter().zip(&walks).zip(&rates).map(|((site, walk), rate)| Division::begin(site, walk, rate)).collect();
     for window in 0..windows {
         let members: Vec<usize> = (0..intervals).filter(|&i| window_of(i) == window).collect();
         let seconds = members.len() as f64 * interval_s;
         let alive = |s: &SiteSamples, i: usize| s.page_seconds.get(i).copied().unwrap_or(0.0);
-        // Lines in use on average in the window, and references per line and second, of each kind of a site's pages.
-        let mut lines = Vec::new();
-        let mut reuse = Vec::new();
-        let mut kind = Vec::new();
-        let now = |per_window: &[Vec<f64>], site: usize| per_window[site][window];
-        for (n, ((site, rate), walk)) in sites.iter().zip(&rates).zip(&walks).enumerate() {
-            let pages = members.iter().map(|&i| alive(site, i)).sum::<f64>() / seconds;
-            let even = matches!(walk.pattern, Pattern::Stream { .. });
-            for part in &rate.0 {
-                lines.push(part.share * pages * LINES_PER_PAGE);
-                let lambda = part.visits * now(&tempo, n) * now(&lines_of_visit, n) / LINES_PER_PAGE;
-                reuse.push(Reuse { lambda, even });
-                kind.push((n, part.share));
-            }
-        }
-        let tc = characteristic_time(&lines, &reuse, llc as f64 / LINE as f64);
-        for ((n, share), reuse) in kind.into_iter().zip(reuse) {
-            let per_line = reuse.lambda * reuse.missed(tc);
+        let page_seconds: Vec<f64> = sites.iter().map(|s| members.iter().map(|&i| alive(s, i)).sum()).collect();
+        let visits = |n: usize| {
+            let even = matches!(walks[n].pattern, Pattern::Stream { .. });
+            Visits { lines: lines_of_visit[n][window], tempo: tempo[n][window], even }
+        };
+        let uses: Vec<Vec<Use>> =
+            rates.iter().enumerate().map(|(n, r)| r.uses(page_seconds[n] / seconds, &visits(n)).collect()).collect();
+        let capacity = llc as f64 / LINE as f64;
+        let tc = characteristic_time(&uses, capacity);
+        for (n, (site, out)) in sites.iter().zip(&mut out).enumerate().filter(|(n, _)| page_seconds[*n] > 0.0) {
+            let misses = uses[n].iter().map(|u| u.misses(tc)).sum::<f64>() * seconds;
             for &i in &members {
-                out[n].misses[i] += per_line * LINES_PER_PAGE * share * alive(&sites[n], i);
+                out.misses[i] = misses * alive(site, i) / page_seconds[n];
             }
         }
+        // The same with slices in place of those sites that have them.
+        if !divisions.iter().any(Division::divides) {
+            continue;
+        }
+        let uses: Vec<Vec<Use>> = (divisions.iter_mut().zip(uses).enumerate())
+            .map(|(n, (division, whole))| match division.divides() {
+                true => division.uses(page_seconds[n] / seconds, &visits(n)),
+                false => whole,
+            })
+            .collect();
+        let tc = characteristic_time(&uses, capacity);
+        divisions.iter_mut().for_each(|division| division.add(tc, seconds));
     }
-    for (e, walk) in out.iter_mut().zip(&walks) {
+    for ((e, walk), division) in out.iter_mut().zip(&walks).zip(divisions) {
         let total: f64 = e.misses.iter().sum();
         e.store_misses = total * walk.store_share;
         e.load_misses = total - e.store_misses;
+        e.slices = division.end(e.load_misses, e.store_misses);
     }
     out
 }
@@ -238,9 +271,7 @@ struct Walk {
 }
 
 fn walks(sites: &[SiteSamples]) -> Vec<Walk> {
-    let bursts = |s: &SiteSamples| -> Vec<Burst> {
-        s.exposures.iter().filter_map(|e| e.visit?.burst).filter(|b| b.accesses > 0).collect()
-    };
+    let bursts = |s: &SiteSamples| -> Vec<Burst> { s.exposures.iter().filter_map(|e| e.visit?.stepped()).collect() };
     // A site whose visits were never stepped is taken to be walked like the average visit.
     let all: Vec<f64> = sites.iter().flat_map(bursts).map(|b| lines_of(&b).0).collect();
     let usual = if all.is_empty() { 1.0 } else { all.iter().sum::<f64>() / all.len() as f64 };
@@ -250,13 +281,7 @@ fn walks(sites: &[SiteSamples]) -> Vec<Walk> {
             let visits: Vec<Visit> = site.exposures.iter().filter_map(|e| e.visit).collect();
             let bursts = bursts(site);
             let n = bursts.len() as f64;
-            let stores: f64 = visits
-                .iter()
-                .map(|v| match v.burst.filter(|b| b.accesses > 0) {
-                    Some(b) => f64::from(b.stores.min(b.accesses)) / f64::from(b.accesses),
-                    None => f64::from(u8::from(v.store)),
-                })
-                .sum();
+            let stores: f64 = visits.iter().map(Visit::stores).sum();
             let store_share = if visits.is_empty() { 0.0 } else { stores / visits.len() as f64 };
             if bursts.is_empty() {
                 return Walk { pattern: Pattern::Unknown, lines: usual, burst_s: 0.0, store_share };
@@ -292,20 +317,50 @@ fn lines_of(b: &Burst) -> (f64, bool) {
     }
 }
 
-/// How often pages are visited: one kind of pages, or two.
-struct Rate(Vec<Part>);
+/// How often pages are visited.
+struct Rate {
+    /// One kind of pages, or two.
+    kinds: Vec<Kind>,
+    /// Of a stream whose pages were armed again after visits: the phase was still known then.
+    phase_kept: Option<bool>,
+}
+
+/// A site's visits in a window.
+struct Visits {
+    /// Distinct lines of one.
+    lines: f64,
+    /// How much more often they come than over the whole run.
+    tempo: f64,
+    /// At even intervals.
+    even: bool,
+}
+
+impl Rate {
+    /// Visits per second of any of the pages.
+    fn mean(&self) -> f64 {
+        self.kinds.iter().map(|k| k.visits * k.share).sum()
+    }
+
+    /// What these pages' lines are to the cache in a window, when so many pages are alive.
+    fn uses(&self, pages: f64, visits: &Visits) -> impl Iterator<Item = Use> {
+        self.kinds.iter().map(move |kind| {
+            let lambda = kind.visits * visits.tempo * visits.lines / LINES_PER_PAGE;
+            Use { lines: kind.share * pages * LINES_PER_PAGE, reuse: Reuse { lambda, even: visits.even } }
+        })
+    }
+}
 
 /// Pages that are visited alike.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct Kind {
     /// Visits per second of such a page.
     visits: f64,
     /// Share of the site's pages that are such.
     share: f64,
 }
 
-/// Step 1 of the module's text.
-fn rate(exposures: &[Exposure], walk: &Walk) -> Rate {
+/// Step 1 of the module's text; `whole`: the rate of all that these exposures are a slice of.
+fn rate<'a>(exposures: impl IntoIterator<Item = &'a Exposure>, walk: &Walk, whole: Option<&Rate>) -> Rate {
     let stream = matches!(walk.pattern, Pattern::Stream { .. });
     let mut rows: HashMap<(i64, u64), Vec<&Exposure>> = HashMap::new();
     for e in exposures {
@@ -336,14 +391,15 @@ fn rate(exposures: &[Exposure], walk: &Walk) -> Rate {
         let waits: Vec<f64> = again.iter().map(|(e, _)| e.wait_s()).collect();
         let periods: Vec<f64> = again.iter().map(|(e, gap)| e.wait_s() + gap).collect();
         let censored: f64 = not_again.iter().map(|(e, _)| e.wait_s()).sum();
-        let exposed = if !stream {
-            waits.iter().sum::<f64>() + n * walk.burst_s
-        } else if variance(&periods) <= variance(&waits) {
-            periods.iter().sum::<f64>()
-        } else {
-            2.0 * waits.iter().sum::<f64>() + n * walk.burst_s
+        // A slice has too few samples for the comparison, and is walked like the whole.
+        let known = whole.and_then(|r| r.phase_kept);
+        let phase_kept = stream.then(|| known.unwrap_or_else(|| variance(&periods) <= variance(&waits)));
+        let exposed = match phase_kept {
+            None => waits.iter().sum::<f64>() + n * walk.burst_s,
+            Some(true) => periods.iter().sum::<f64>(),
+            Some(false) => 2.0 * waits.iter().sum::<f64>() + n * walk.burst_s,
         };
-        let alike = vec![Part { visits: n / (exposed + censored).max(1e-9), share: 1.0 }];
+        let alike = vec![Kind { visits: n / (exposed + censored).max(1e-9), share: 1.0 }];
         let of_first: Vec<f64> = seen.iter().map(|e| e.wait_s()).collect();
         let parts = if stream { alike } else { two_kinds(&of_first, &waits, walk.burst_s).unwrap_or(alike) };
         let used = if quiet.is_empty() {
@@ -354,12 +410,18 @@ fn rate(exposures: &[Exposure], walk: &Walk) -> Rate {
             let would_be_seen: f64 = parts.iter().map(|p| p.share * seen_of(p.visits)).sum();
             (visited / would_be_seen).min(1.0)
         };
-        return Rate(parts.into_iter().map(|p| Part { share: p.share * used, ..p }).collect());
+        let kinds = parts.into_iter().map(|p| Kind { share: p.share * used, ..p }).collect();
+        return Rate { kinds, phase_kept };
     }
     let weight = if stream { 1.0 - visited / 2.0 } else { 1.0 };
     let n = seen.len() as f64;
     let exposed = seconds(&first) + if stream { 0.0 } else { n * walk.burst_s };
-    Rate(vec![Part { visits: if n > 0.0 { n * weight / exposed.max(1e-9) } else { 0.0 }, share: 1.0 }])
+    let visits = match whole.map(Rate::mean) {
+        Some(usual) if n == 0.0 && usual > 0.0 => slices::UNSEEN / (exposed + slices::UNSEEN / usual),
+        _ if n > 0.0 => n * weight / exposed.max(1e-9),
+        _ => 0.0,
+    };
+    Rate { kinds: vec![Kind { visits, share: 1.0 }], phase_kept: None }
 }
 
 /// Each of two kinds of pages has to have so many visits to be believed in.
@@ -369,7 +431,7 @@ const PRIOR_FIRSTS: f64 = 4.0;
 
 /// The two kinds of pages in these waits (seconds, of first and of later armings): none if one kind explains them as
 /// well. `burst_s`: how long a visit goes on, which is no waiting.
-fn two_kinds(first: &[f64], later: &[f64], burst_s: f64) -> Option<Vec<Part>> {
+fn two_kinds(first: &[f64], later: &[f64], burst_s: f64) -> Option<Vec<Kind>> {
     /// More rounds change the third digit.
     const ROUNDS: usize = 60;
     /// A wait is never known to be shorter.
@@ -401,7 +463,7 @@ fn two_kinds(first: &[f64], later: &[f64], burst_s: f64) -> Option<Vec<Part>> {
     }
     let among_first = is_short[..first.len()].iter().sum::<f64>();
     let share = (among_first + PRIOR_FIRSTS * share) / (first.len() as f64 + PRIOR_FIRSTS);
-    let part = |mean: f64, share: f64| Part { visits: 1.0 / (mean + burst_s), share };
+    let part = |mean: f64, share: f64| Kind { visits: 1.0 / (mean + burst_s), share };
     Some(vec![part(short, share), part(long, 1.0 - share)])
 }
 
@@ -412,11 +474,27 @@ fn variance(values: &[f64]) -> f64 {
 }
 
 /// How the lines of a site are referenced.
+#[derive(Clone, Copy)]
 struct Reuse {
     /// References per line and second.
     lambda: f64,
     /// At even intervals.
     even: bool,
+}
+
+/// Lines that are referenced alike.
+#[derive(Clone, Copy)]
+struct Use {
+    /// How many.
+    lines: f64,
+    reuse: Reuse,
+}
+
+impl Use {
+    /// Misses per second.
+    fn misses(&self, tc: f64) -> f64 {
+        self.lines * self.reuse.lambda * self.reuse.missed(tc)
+    }
 }
 
 /// Even intervals are taken to lie within this share of their mean (evenly spread): programs are not clocks, and the
@@ -449,8 +527,8 @@ impl Reuse {
 }
 
 /// Che's characteristic time in seconds: infinite if everything that is referenced fits.
-fn characteristic_time(lines: &[f64], reuse: &[Reuse], capacity: f64) -> f64 {
-    let present = |tc: f64| lines.iter().zip(reuse).map(|(n, r)| n * r.present(tc)).sum::<f64>();
+fn characteristic_time(uses: &[Vec<Use>], capacity: f64) -> f64 {
+    let present = |tc: f64| uses.iter().flatten().map(|u| u.lines * u.reuse.present(tc)).sum::<f64>();
     if present(f64::INFINITY) <= capacity {
         return f64::INFINITY;
     }
@@ -519,7 +597,11 @@ mod tests {
             }
         }
         let intervals = 10;
-        SiteSamples { exposures, page_seconds: vec![pages as f64 * run_s / intervals as f64; intervals] }
+        SiteSamples {
+            exposures,
+            page_seconds: vec![pages as f64 * run_s / intervals as f64; intervals],
+            slices: Vec::new(),
+        }
     }
 
     fn walked() -> Burst {
@@ -616,11 +698,90 @@ mod tests {
     fn what_fits_the_cache_does_not_miss_and_nothing_sampled_is_nothing_estimated() {
         let site = sample(100, 16, RUN_S, |_, t| Some(t + 0.001), |_, _| walked());
         assert_eq!(estimate(std::slice::from_ref(&site), 2.0, 1 << 20)[0].load_misses, 0.0);
-        let idle = SiteSamples { exposures: Vec::new(), page_seconds: vec![100.0; 10] };
+        let idle = SiteSamples { page_seconds: vec![100.0; 10], ..SiteSamples::default() };
         let both = estimate(&[site, idle], 2.0, 32 << 10);
         assert!(both[0].load_misses > 0.0);
         assert_eq!((both[1].load_misses, both[1].samples), (0.0, 0));
         assert!(estimate(&[], 1.0, 1).is_empty());
+    }
+
+    /// Cuts a site into parts of as many pages each.
+    fn cut(site: &mut SiteSamples, pages: usize, parts: usize) {
+        let each = pages / parts;
+        let page_seconds = site.page_seconds.iter().sum::<f64>() / parts as f64;
+        let of = |p: usize| {
+            let within = |e: &Exposure| (e.page / PAGE) as usize / each == p;
+            (0..site.exposures.len()).filter(|&i| within(&site.exposures[i])).collect()
+        };
+        site.slices = (0..parts).map(|p| Slice { exposures: of(p), page_seconds }).collect();
+    }
+    fn shares(e: &SiteEstimate) -> Vec<f64> {
+        let all = e.load_misses + e.store_misses;
+        e.slices.iter().map(|p| (p.load_misses + p.store_misses) / all).collect()
+    }
+
+    #[test]
+    fn parts_share_their_sites_misses_by_how_often_they_are_visited_and_not_by_how_often_they_were_armed() {
+        // The first eighth is visited 400 times as often as the others: it has 98.3 % of the visits.
+        let random = std::cell::RefCell::new(Random(3));
+        let wait = |rate: f64| -(1.0 - random.borrow_mut().unit()).ln() / rate;
+        let next = |page: usize, t: f64| Some(t + wait(if page < 512 { 200.0 } else { 0.5 }));
+        let mut site = sample(600, 4096, RUN_S, next, |_, _| Burst { stores: 1, ..single() });
+        cut(&mut site, 4096, 8);
+        let e = &estimate(std::slice::from_ref(&site), RUN_S / 10.0, LINE)[0];
+        let hot = shares(e)[0];
+        assert!((0.95..0.998).contains(&hot), "{hot:.4}");
+        let sum: (f64, f64) = e.slices.iter().fold((0.0, 0.0), |s, p| (s.0 + p.load_misses, s.1 + p.store_misses));
+        assert!((sum.0 / e.load_misses - 1.0).abs() < 1e-9 && (sum.1 / e.store_misses - 1.0).abs() < 1e-9);
+        assert_eq!(e.slices.iter().map(|p| p.samples).sum::<u64>(), e.samples);
+        // A sampler that arms hot pages a tenth as often sees the same.
+        let mut n = 0;
+        site.exposures.retain(|e| {
+            e.page / PAGE >= 512 || {
+                n += 1;
+                n % 40 < 4
+            }
+        });
+        cut(&mut site, 4096, 8);
+        let few = shares(&estimate(std::slice::from_ref(&site), RUN_S / 10.0, LINE)[0])[0];
+        assert!((few - hot).abs() < 0.03, "{few:.4} and {hot:.4}");
+    }
+
+    #[test]
+    fn parts_of_a_stream_are_alike_and_those_never_armed_are_as_the_whole() {
+        let next = |page: usize, t: f64| {
+            let phase = page as f64 / 65536.0 * 0.15;
+            Some(((t - phase) / 0.15).ceil() * 0.15 + phase)
+        };
+        let mut site = sample(800, 65536, RUN_S, next, |_, _| walked());
+        cut(&mut site, 65536, 16);
+        let flat = shares(&estimate(std::slice::from_ref(&site), RUN_S / 10.0, LINE)[0]);
+        assert!(flat.iter().all(|s| (s * 16.0 - 1.0).abs() < 0.35), "{flat:?}");
+        // Half of the parts were never armed; what is in no part keeps its share.
+        site.exposures.retain(|e| e.page / PAGE < 32768);
+        cut(&mut site, 65536, 16);
+        site.slices.pop();
+        let half = shares(&estimate(std::slice::from_ref(&site), RUN_S / 10.0, LINE)[0]);
+        assert!(half.iter().all(|s| (s * 16.0 - 1.0).abs() < 0.35), "{half:?}");
+        assert!((half.iter().sum::<f64>() * 16.0 / 15.0 - 1.0).abs() < 0.02, "{half:?}");
+    }
+
+    #[test]
+    fn a_part_that_stays_in_the_cache_misses_less_than_it_is_visited() {
+        let random = std::cell::RefCell::new(Random(3));
+        let wait = |rate: f64| -(1.0 - random.borrow_mut().unit()).ln() / rate;
+        let next = |page: usize, t: f64| Some(t + wait(if page < 64 { 4000.0 } else { 20.0 }));
+        let mut site = sample(4000, 4096, RUN_S, next, |_, _| single());
+        cut(&mut site, 4096, 64);
+        let in_cache = |llc: u64| shares(&estimate(std::slice::from_ref(&site), RUN_S / 10.0, llc)[0])[0];
+        let (bare, cached) = (in_cache(LINE), in_cache(4 << 20));
+        assert!(bare > 0.6 && cached < bare / 4.0, "{bare:.3} without, {cached:.3} with a cache of 4 MiB");
+        // A hot part that alone is larger than the cache does not fit into it because the site is cold on the whole.
+        let next = |page: usize, t: f64| Some(t + wait(if page < 1024 { 1000.0 } else { 0.5 }));
+        let mut site = sample(1000, 16384, RUN_S, next, |_, _| single());
+        cut(&mut site, 16384, 16);
+        let large = shares(&estimate(std::slice::from_ref(&site), RUN_S / 10.0, 1 << 20)[0])[0];
+        assert!(large > 0.9, "{large:.3}");
     }
 
     /// A 16-way cache with LRU replacement in each set.

@@ -5,10 +5,12 @@
 //! * [`open`] and [`Profile::observed`] – reads one, finished or not, and sums it up per site.
 //! * [`Amend`] – puts samples that were taken elsewhere into one.
 //! * [`estimate`] – from armed pages to cache misses: the pure function behind a site's misses.
+//! * `chunks` – large objects in slices.
 //! * `counted` – the same from a sampler that sees misses themselves.
 //! * `touches` – samples by function.
 
 mod amend;
+mod chunks;
 mod counted;
 pub mod estimate;
 mod reader;
@@ -18,6 +20,7 @@ mod touches;
 mod writer;
 
 pub use amend::{Amend, Life, ProcessLife};
+pub use chunks::{ChunkHeat, ChunkRow};
 pub use reader::{Profile, open};
 pub use schema::{DHAT, LAB, MISS_INTERVAL_NS, PERF, PERF_DATA};
 pub use writer::{

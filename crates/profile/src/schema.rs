@@ -4,8 +4,8 @@
 pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones. Version 1 had no table
 /// `miss`; version 2 had no weights in it, no tables `source` and `touch`, and no kinds of sites; version 3 no table `memory`;
-/// version 4 no table `churn`.
-pub const VERSION: i64 = 5;
+/// version 4 no table `churn`; version 5 no table `chunk`.
+pub const VERSION: i64 = 6;
 
 /// Length of the intervals of the table `miss`, in ns.
 pub const MISS_INTERVAL_NS: u64 = 10_000_000;
@@ -78,6 +78,11 @@ CREATE TABLE estimate (
     stride INTEGER, samples INTEGER NOT NULL);
 CREATE TABLE heat (
     site INTEGER NOT NULL, start_ns INTEGER NOT NULL, misses REAL NOT NULL, PRIMARY KEY (site, start_ns)) WITHOUT ROWID;
+CREATE TABLE chunk (
+    site INTEGER NOT NULL, class INTEGER NOT NULL, offset INTEGER NOT NULL, peak INTEGER NOT NULL,
+    alive INTEGER NOT NULL, since_ns INTEGER NOT NULL, byte_seconds REAL NOT NULL, resident INTEGER,
+    load_misses REAL NOT NULL, store_misses REAL NOT NULL, samples INTEGER NOT NULL,
+    PRIMARY KEY (site, class, offset)) WITHOUT ROWID;
 CREATE TABLE loss (
     process INTEGER NOT NULL, kind TEXT NOT NULL, count INTEGER NOT NULL, note TEXT NOT NULL,
     PRIMARY KEY (process, kind)) WITHOUT ROWID;

@@ -1,12 +1,14 @@
 //! Sums a profile up per site: reads the rows, lays objects on the run's timeline, estimates misses.
 
+use crate::chunks::{self, ChunkHeat, ChunkRow, Large};
 use crate::counted::{Counted, counted, counts};
 use crate::estimate::{Burst, Exposure, PAGE, SiteEstimate, SiteSamples, Visit, estimate};
 use crate::touches::touches;
 use crate::writer::Cohort;
 use model::observed::{self, Loss, TimePoint};
 use model::{
-    Bytes, Frame, Life, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteKind, SiteUse, SourceLine,
+    Bytes, ChunkAt, Frame, Life, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteKind, SiteUse,
+    SourceLine,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
@@ -99,6 +101,8 @@ struct Gathered {
     duration: u64,
     interval: u64,
     sites: BTreeMap<i64, (Memory, SiteSamples)>,
+    /// Chunks of large objects, by class and offset.
+    chunks: HashMap<i64, Vec<ChunkRow>>,
     /// Samples, and those of them that hit no object.
     samples: u64,
     astray: u64,
@@ -106,11 +110,23 @@ struct Gathered {
     counted: Option<Counted>,
 }
 
+impl Gathered {
+    /// A page of a site was armed.
+    fn exposed(&mut self, site: i64, exposure: Exposure, object: Option<i64>, large: &Large) {
+        let Some((_, samples)) = self.sites.get_mut(&site) else { return };
+        let chunks = self.chunks.get(&site).map_or(&[][..], Vec::as_slice);
+        if let Some(slice) = large.slice(chunks, object, exposure.page) {
+            samples.slices[slice].exposures.push(samples.exposures.len());
+        }
+        samples.exposures.push(exposure);
+    }
+}
+
 pub(crate) fn unsigned(row: &Row<'_>, column: usize) -> Result<u64> {
     row.get::<_, i64>(column).map(|v| v as u64)
 }
 
-fn bad(column: usize, what: String) -> rusqlite::Error {
+pub(crate) fn bad(column: usize, what: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, what.into())
 }
 
@@ -206,13 +222,20 @@ fn gather(db: &Connection) -> Result<Gathered> {
         memory.live[at.min(intervals)..].fill(live.max(0) as u64);
     }
 
+    let chunks = chunks::read(db, duration)?;
+    for (site, rows) in &chunks {
+        if let Some((_, samples)) = sites.get_mut(site) {
+            samples.slices = chunks::slices(rows);
+        }
+    }
     let sampler: String = db.query_row("SELECT sampler FROM run", [], |r| r.get(0))?;
     if counts(&sampler) {
         let counted = counted(db, &sampler, interval, intervals)?;
         let (samples, astray) = (counted.samples, counted.astray);
-        return Ok(Gathered { duration, interval, sites, samples, astray, counted: Some(counted) });
+        return Ok(Gathered { duration, interval, sites, chunks, samples, astray, counted: Some(counted) });
     }
-    let mut gathered = Gathered { duration, interval, sites, samples: 0, astray: 0, counted: None };
+    let mut gathered = Gathered { duration, interval, sites, chunks, samples: 0, astray: 0, counted: None };
+    let large = Large::read(db)?;
     let mut s = db.prepare(
         "SELECT site, process, addr, time_ns, wait_ns, store, burst_accesses, burst_stores, burst_lines,
          burst_monotonic, burst_limited, burst_stride, burst_ns, object FROM visit",
@@ -238,15 +261,12 @@ fn gather(db: &Connection) -> Result<Gathered> {
             wait_ns: unsigned(r, 4)?,
             visit: Some(Visit { store: r.get(5)?, burst }),
         };
+        let object: Option<i64> = r.get(13)?;
         gathered.samples += 1;
-        if r.get::<_, Option<i64>>(13)?.is_none() {
-            gathered.astray += 1;
-        }
-        if let Some((_, samples)) = gathered.sites.get_mut(&r.get(0)?) {
-            samples.exposures.push(exposure);
-        }
+        gathered.astray += u64::from(object.is_none());
+        gathered.exposed(r.get(0)?, exposure, object, &large);
     }
-    let mut s = db.prepare("SELECT site, process, page, time_ns, wait_ns FROM quiet")?;
+    let mut s = db.prepare("SELECT site, process, page, time_ns, wait_ns, object FROM quiet")?;
     let mut rows = s.query([])?;
     while let Some(r) = rows.next()? {
         let exposure = Exposure {
@@ -256,9 +276,7 @@ fn gather(db: &Connection) -> Result<Gathered> {
             wait_ns: unsigned(r, 4)?,
             visit: None,
         };
-        if let Some((_, samples)) = gathered.sites.get_mut(&r.get(0)?) {
-            samples.exposures.push(exposure);
-        }
+        gathered.exposed(r.get(0)?, exposure, r.get(5)?, &large);
     }
     Ok(gathered)
 }
@@ -283,7 +301,7 @@ fn estimates(db: &Connection, gathered: &Gathered) -> Result<Vec<SiteEstimate>> 
     Ok(estimate(&samples, gathered.interval as f64 / 1e9, llc))
 }
 
-/// Fills the tables `estimate` and `heat`.
+/// Fills the tables `estimate` and `heat`, and the heat of chunks where it is estimated.
 pub(crate) fn store_estimates(db: &Connection) -> Result<()> {
     let gathered = gather(db)?;
     if gathered.samples == 0 {
@@ -298,6 +316,13 @@ pub(crate) fn store_estimates(db: &Connection) -> Result<()> {
         for (i, misses) in e.misses.iter().enumerate().filter(|(_, m)| **m > 0.0) {
             heat.execute(params![site, i as i64 * gathered.interval as i64, misses])?;
         }
+    }
+    if gathered.counted.is_none() {
+        let of_site = |(site, e): (&i64, &SiteEstimate)| -> Vec<((i64, ChunkAt), ChunkHeat)> {
+            let rows = gathered.chunks.get(site).into_iter().flatten();
+            rows.zip(&e.slices).map(|(row, slice)| ((*site, row.at), slice.heat())).collect()
+        };
+        chunks::set_heat(db, &gathered.sites.keys().zip(&estimates).flat_map(of_site).collect())?;
     }
     Ok(())
 }
@@ -336,6 +361,7 @@ fn read_estimates(db: &Connection, gathered: &Gathered) -> Result<HashMap<i64, S
             samples: unsigned(r, 5)?,
             pattern,
             misses: vec![0.0; intervals],
+            slices: Vec::new(),
         };
         out.insert(r.get(0)?, e);
     }
@@ -537,6 +563,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             samples: e.samples,
             pattern: e.pattern,
             miss_latency: latency.get(row).copied(),
+            chunks: chunks::reported(gathered.chunks.get(row).map_or(&[], Vec::as_slice), &e.slices),
             lives,
             nodes,
             placed: placed.iter().map(|&b| Bytes(b)).collect(),

@@ -5,6 +5,7 @@
 //! to the last commit. Nothing is synced to the disk before the end: that protects against a power cut, not against
 //! `kill -9`, and would stall the recorder.
 
+use crate::chunks::{self, ChunkRow};
 use crate::reader::{Kind, look_at};
 use crate::{Error, schema, summary};
 use model::{Module, Nanos, PlannedTier, SiteId, SiteKind, SourceLine};
@@ -538,6 +539,11 @@ impl Writer {
     /// Adds sampled misses; those of one place and interval may come in several rows.
     pub fn miss(&mut self, m: &MissRow) -> Result<(), Error> {
         put_miss(&self.db, m).map_err(|e| self.fail(e))
+    }
+
+    /// Writes what is known of a chunk, in place of what was written before.
+    pub fn chunk(&mut self, site: i64, row: &ChunkRow) -> Result<(), Error> {
+        chunks::put(&self.db, site, row).map_err(|e| self.fail(e))
     }
 
     /// Adds samples by where their data came from.

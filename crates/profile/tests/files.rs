@@ -1,11 +1,11 @@
 //! Profiles as files: written and read back, and what is said about files that are not whole, ours, or of this version.
 
 use hearth_profile as profile;
-use model::{Bytes, Life, Module, Nanos, Origin, Pattern, PlannedTier, SiteId, SourceLine};
+use model::{Bytes, Chunk, Life, Module, Nanos, Origin, Pattern, PlannedTier, SiteId, SizeClass, SourceLine};
 use profile::estimate::Burst;
 use profile::{
-    Cohort, FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow,
-    VisitRow, Writer,
+    ChunkHeat, ChunkRow, Cohort, FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run,
+    SourceRow, TouchRow, VisitRow, Writer,
 };
 use std::path::{Path, PathBuf};
 
@@ -290,11 +290,141 @@ fn profiles_of_version_1_are_read() {
     let now = profile::open(&path).unwrap().observed().unwrap();
     // What version 1 did not have is taken away.
     let db = rusqlite::Connection::open(&path).unwrap();
-    db.execute_batch("DROP TABLE miss; DROP TABLE source; DROP TABLE touch; PRAGMA user_version = 1").unwrap();
+    db.execute_batch("DROP TABLE miss; DROP TABLE source; DROP TABLE touch; DROP TABLE chunk; PRAGMA user_version = 1")
+        .unwrap();
     drop(db);
     let then = profile::open(&path).unwrap().observed().unwrap();
     assert!(then.total_misses() > 0.0);
     assert_eq!(then, now);
+}
+
+const MIB: u64 = 1 << 20;
+
+/// A site with an object of 64 MiB whose third and fourth MiB are hot, and a small one, for two seconds.
+fn fill_large(w: &mut Writer) -> i64 {
+    let process = w.process(&ProcessRow { pid: 9, ppid: 1, exe: "/bin/app".into(), start_ns: 0 }).unwrap();
+    let site = w.site(SiteId(5)).unwrap();
+    let object = |addr, size| ObjectRow {
+        process,
+        site,
+        tid: 9,
+        addr,
+        size,
+        alloc_ns: 0,
+        free_ns: None,
+        tier: 0,
+        realloc: false,
+    };
+    w.object(1, &object(1 << 40, 64 * MIB)).unwrap();
+    w.object(2, &object(1 << 41, MIB)).unwrap();
+    let (tid, ip, store, burst) = (9, 1, false, None);
+    for i in 0..400u64 {
+        let time_ns = i * 5_000_000;
+        // Armed evenly; of the hot chunk visited after a ms, of the small object after 10, elsewhere never.
+        let (object, addr) =
+            if i % 10 == 0 { (Some(2), (1 << 41) + i * 4096 % MIB) } else { (Some(1), (1 << 40) + i * 37 % 64 * MIB) };
+        let hot = (addr - (1 << 40)) / (4 * MIB) == 2;
+        if hot || object == Some(2) {
+            let wait_ns = if hot { 1_000_000 } else { 10_000_000 };
+            w.visit(&VisitRow { process, site, object, tid, time_ns, addr, ip, store, wait_ns, burst }).unwrap();
+        } else {
+            w.quiet(&QuietRow { process, site, object, time_ns, page: addr, wait_ns: 400_000_000 }).unwrap();
+        }
+    }
+    w.process_status(process, 2_000_000_000, "ended").unwrap();
+    site
+}
+
+/// Rows of all its chunks, as a recorder leaves them that was killed after one second, or that came to its end.
+fn large_chunks(killed: bool, heat: impl Fn(u64) -> ChunkHeat) -> Vec<ChunkRow> {
+    let class = SizeClass::of(Bytes(64 * MIB)).unwrap();
+    let (alive, since_ns, seconds) = if killed { (4 * MIB, 0, 0.0) } else { (0, 2_000_000_000, 2.0) };
+    let row = |n| ChunkRow {
+        at: class.at(Bytes(n * 4 * MIB)),
+        peak: 4 * MIB,
+        alive,
+        since_ns,
+        byte_seconds: seconds * (4 * MIB) as f64,
+        resident: (n < 8).then_some(n * MIB),
+        heat: heat(n),
+    };
+    (0..16).map(row).collect()
+}
+
+#[test]
+fn a_sites_estimate_is_divided_among_its_chunks_and_what_is_in_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let observed = |killed: bool| {
+        let path = folder.path().join(if killed { "k.hearth" } else { "f.hearth" });
+        let mut w = create(&path).unwrap();
+        let site = fill_large(&mut w);
+        large_chunks(killed, |_| ChunkHeat::default()).iter().for_each(|row| w.chunk(site, row).unwrap());
+        match killed {
+            true => w.commit(Nanos(2_000_000_000)).unwrap(),
+            false => w.finish(Nanos(2_000_000_000), "exit 0").unwrap(),
+        }
+        profile::open(&path).unwrap().observed().unwrap()
+    };
+    let finished = observed(false);
+    let site = &finished.sites[0];
+    let places: Vec<u64> = site.chunks.iter().map(|c| c.offset.0 / MIB).collect();
+    assert_eq!(places, (0..16).map(|n| 4 * n).collect::<Vec<_>>());
+    let hot = &site.chunks[2];
+    assert_eq!((hot.class, hot.size, hot.peak), (Bytes(64 * MIB), Bytes(4 * MIB), Bytes(4 * MIB)));
+    assert_eq!((hot.resident, site.chunks[8].resident), (Some(Bytes(2 * MIB)), None));
+    assert!(hot.samples > 10 && site.chunks.iter().filter(|c| c.samples > 0).count() == 1);
+    assert_eq!(site.samples, hot.samples + 40);
+    let all: f64 = site.chunks.iter().map(Chunk::misses).sum();
+    // The small object has a sixteenth of the hot chunk's pages, and a tenth of its visits.
+    assert!(hot.misses() > 0.95 * site.misses() && all < site.misses(), "{all} of {}", site.misses());
+    // What is made of the samples when it is read is what the recorder wrote at its end.
+    let then = observed(true);
+    assert_eq!(then.sites[0].chunks.len(), 16);
+    for (then, now) in then.sites[0].chunks.iter().zip(&site.chunks) {
+        assert_eq!(
+            (then.offset, then.peak, then.resident, then.samples),
+            (now.offset, now.peak, now.resident, now.samples)
+        );
+        assert!((then.misses() / now.misses() - 1.0).abs() < 1e-9, "{then:?} and {now:?}");
+    }
+}
+
+#[test]
+fn chunks_of_a_sampler_that_counts_have_its_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lab.hearth");
+    let run = Run {
+        command: vec!["./app".into()],
+        cwd: "/".into(),
+        started: 0,
+        threshold: 4096,
+        sampler: profile::LAB.into(),
+        period: Some(100),
+        sampling: None,
+        epoch_ns: 0,
+        tiers: vec![],
+    };
+    let mut w = create_run(&path, &run).unwrap();
+    let site = fill_large(&mut w);
+    let heat = |n: u64| ChunkHeat { load_misses: 100.0 * n as f64, store_misses: 50.0, samples: n };
+    large_chunks(false, heat).iter().for_each(|row| w.chunk(site, row).unwrap());
+    // A later word on a chunk is the last.
+    w.chunk(site, &large_chunks(false, |_| ChunkHeat { load_misses: 7.0, ..heat(3) })[0]).unwrap();
+    w.finish(Nanos(2_000_000_000), "exit 0").unwrap();
+    let o = profile::open(&path).unwrap().observed().unwrap();
+    let seen: Vec<_> = o.sites[0].chunks.iter().map(|c| (c.load_misses, c.store_misses, c.samples)).collect();
+    assert_eq!((seen.len(), seen[0], seen[15]), (16, (7.0, 50.0, 3), (1500.0, 50.0, 15)));
+}
+
+#[test]
+fn a_chunk_that_no_object_can_have_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = whole(folder.path());
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch("INSERT INTO chunk VALUES (1, 4096, 0, 1, 0, 0, 0, NULL, 0, 0, 0)").unwrap();
+    drop(db);
+    let sentence = profile::open(&path).unwrap().observed().unwrap_err().to_string();
+    assert!(sentence.contains("is damaged") && sentence.contains("4 KiB"), "{sentence}");
 }
 
 /// Before version 3 every sample of the lab weighed as much as its period.

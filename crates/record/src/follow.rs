@@ -6,12 +6,12 @@
 use crate::Error;
 use crate::code::Code;
 use crate::maps::{Layout, Loaded};
-use crate::misses::{Counts, Miss, Misses, Place, Source, Sourced};
+use crate::misses::{ChunkMisses, Counts, Miss, Misses, Place, Source, Sourced};
 use crate::residency::SitePages;
 use crate::rings::{Taken, What};
 use crate::statics;
 use crate::touches::{Touch, Touches};
-use model::{Module, SiteId, SiteKind};
+use model::{ChunkAt, Module, SiteId, SiteKind};
 use profile::estimate::Burst;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use wire::event::{NO_MODULE, STATIC_DATA};
@@ -133,6 +133,10 @@ pub trait Sink {
     /// Misses were counted in the interval that begins at `start_ns`, which may come in several parts. `process` is
     /// `None` for processes that did not report.
     fn misses(&mut self, process: Option<usize>, place: Place, start_ns: u64, counts: &Counts) -> Result<(), Error> {
+        Ok(())
+    }
+    /// Misses were counted on a chunk of a site's large objects; they are among those of [`Sink::misses`], and more may come.
+    fn missed(&mut self, site: SiteId, at: ChunkAt, misses: &ChunkMisses) -> Result<(), Error> {
         Ok(())
     }
     /// So many samples had their data from this source; once for each process, place and source.
@@ -290,6 +294,14 @@ impl Follower {
             Some(misses) => tell(misses, Some(self.process), all, sink),
             None => Ok(()),
         }
+    }
+
+    /// Tells what was missed on chunks of large objects since the last call.
+    pub fn tell_chunks(&mut self, sink: &mut dyn Sink) -> Result<(), Error> {
+        for (site, at, misses) in self.misses.iter_mut().flat_map(Misses::take_chunks) {
+            sink.missed(site, at, &misses)?;
+        }
+        Ok(())
     }
 
     /// Tells which instructions touched what since the last call.

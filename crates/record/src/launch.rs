@@ -471,11 +471,12 @@ impl Watch<'_> {
         fullest
     }
 
-    /// Tells which instructions of a process touched what.
+    /// Tells which instructions of a process touched what, and where in large objects it missed.
     fn tell_touches(&mut self, i: usize) {
         let p = &mut self.processes[i];
         if !p.over {
-            if let Err(e) = p.follower.tell_touches(&mut p.code, self.sink) {
+            let told = p.follower.tell_touches(&mut p.code, self.sink);
+            if let Err(e) = told.and_then(|()| p.follower.tell_chunks(self.sink)) {
                 self.lose(None, "recorder-failed", 1, &e.0);
             }
         }

@@ -6,12 +6,13 @@
 //!    [`follow`] keeps the objects alive, [`residency`] asks the kernel where their pages are.
 //!    Samplers that lie outside of the process ([`outside`]): [`perf`] reads the processor's own samples, and in the lab's
 //!    guest [`lab`] its virtual PEBS. [`misses`] says whose each of their samples is. [`touches`] counts samples by
-//!    instruction, and [`code`] says in which file that lies.
+//!    instruction, and [`code`] says in which file that lies. [`churn`] and [`chunks`] keep what is told small.
 //! 4. Whoever wants to know is a [`follow::Sink`]; [`recording`] is the one that writes a profile.
 //! 5. [`guide`] makes a plan ready for a guided run; [`rebuilt`] finds its frames again in a module that was rebuilt.
 //! 6. [`import`] makes profiles of what other tools have seen.
 //! 7. [`symbols`] gives frames their source form after the run.
 
+pub mod chunks;
 pub mod churn;
 pub mod code;
 pub mod follow;

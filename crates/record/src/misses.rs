@@ -6,7 +6,7 @@
 //! objects that died a moment before, and once more a moment later, before it counts as nobody's.
 
 use crate::touches::{Touch, Touches};
-use model::SiteId;
+use model::{Bytes, ChunkAt, SiteId, SizeClass};
 use profile::MISS_INTERVAL_NS;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -173,17 +173,35 @@ pub struct Sourced {
     pub latency_ns: u64,
 }
 
+/// Sampled misses on a chunk of a site's large objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ChunkMisses {
+    /// Samples.
+    pub samples: u64,
+    /// Misses that those by loads stand for.
+    pub load_weight: u64,
+    /// Misses that those by stores stand for.
+    pub store_weight: u64,
+}
+
 /// Memory of an object, to the end of its last page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     start: u64,
     end: u64,
     slot: usize,
+    /// Of a large object: how it is cut, and the slot of its first chunk.
+    cut: Option<(SizeClass, usize)>,
 }
 
 impl Span {
     fn holds(&self, addr: u64) -> bool {
         (self.start..self.end).contains(&addr)
+    }
+    /// Slot of the chunk that an address of a large object is in.
+    #[inline]
+    fn chunk(&self, addr: u64) -> Option<usize> {
+        self.cut.map(|(class, first)| first + class.at(Bytes(addr - self.start)).number())
     }
 }
 
@@ -204,6 +222,9 @@ pub struct Misses {
     slots: HashMap<SiteId, usize>,
     counts: Vec<Counts>,
     sources: Vec<[Sourced; Source::ALL.len()]>,
+    /// What is cut: a site's objects of a size class. Each has the slots of all chunks that they can have.
+    cuts: Vec<(SiteId, SizeClass)>,
+    chunks: Vec<ChunkMisses>,
     touches: Touches,
     start_ns: u64,
     done: Vec<(Place, u64, Counts)>,
@@ -230,6 +251,8 @@ impl Misses {
             slots: HashMap::new(),
             counts: vec![Counts::default(); Place::KINDS.len()],
             sources: vec![Default::default(); Place::KINDS.len()],
+            cuts: Vec::new(),
+            chunks: Vec::new(),
             touches: Touches::default(),
             start_ns: 0,
             done: Vec::new(),
@@ -253,7 +276,19 @@ impl Misses {
             self.places.len() - 1
         });
         let end = addr.saturating_add(size.max(1)).div_ceil(PAGE).saturating_mul(PAGE);
-        self.live.insert(addr, Span { start: addr, end, slot });
+        let cut = SizeClass::of(Bytes(size)).map(|class| (class, self.cut(site, class)));
+        self.live.insert(addr, Span { start: addr, end, slot, cut });
+    }
+
+    /// Slot of the first chunk of a site's objects of a size class.
+    fn cut(&mut self, site: SiteId, class: SizeClass) -> usize {
+        let known = self.cuts.iter().position(|c| *c == (site, class));
+        SizeClass::MOST
+            * known.unwrap_or_else(|| {
+                self.cuts.push((site, class));
+                self.chunks.resize(SizeClass::MOST * self.cuts.len(), ChunkMisses::default());
+                self.cuts.len() - 1
+            })
     }
 
     /// The object at this address died.
@@ -274,10 +309,11 @@ impl Misses {
     pub fn miss(&mut self, miss: &Miss) {
         self.settle(miss.time_ns);
         if let Some(span) = self.recent.iter().find(|span| span.holds(miss.addr)) {
-            self.count(span.slot, miss);
+            let span = *span;
+            self.count_in(&span, miss);
         } else {
             match self.find(miss.addr, miss.time_ns) {
-                Some(slot) => self.count(slot, miss),
+                Some(span) => self.count_in(&span, miss),
                 None => self.early.push_back(*miss),
             }
         }
@@ -287,8 +323,10 @@ impl Misses {
     pub fn settle(&mut self, time_ns: u64) {
         while self.early.front().is_some_and(|m| m.time_ns.saturating_add(TOLERANCE_NS) < time_ns) {
             let Some(miss) = self.early.pop_front() else { return };
-            let slot = self.find(miss.addr, miss.time_ns).unwrap_or_else(|| self.elsewhere(miss.addr));
-            self.count(slot, &miss);
+            match self.find(miss.addr, miss.time_ns) {
+                Some(span) => self.count_in(&span, &miss),
+                None => self.count(self.elsewhere(miss.addr), &miss),
+            }
         }
     }
 
@@ -314,6 +352,13 @@ impl Misses {
         out
     }
 
+    /// Misses on the chunks of large objects since the last call.
+    pub fn take_chunks(&mut self) -> Vec<(SiteId, ChunkAt, ChunkMisses)> {
+        let all = self.cuts.iter().flat_map(|(site, class)| class.all().map(move |at| (*site, at)));
+        let taken = all.zip(&mut self.chunks).map(|((site, at), misses)| (site, at, std::mem::take(misses)));
+        taken.filter(|(_, _, misses)| misses.samples > 0).collect()
+    }
+
     /// Misses counted so far.
     pub fn counted(&self) -> u64 {
         self.counted
@@ -324,15 +369,15 @@ impl Misses {
         self.touches.take()
     }
 
-    fn find(&mut self, addr: u64, time_ns: u64) -> Option<usize> {
+    fn find(&mut self, addr: u64, time_ns: u64) -> Option<Span> {
         let below = self.live.range(..=addr).next_back().map(|(_, span)| *span);
         if let Some(span) = below.filter(|s| s.holds(addr)) {
             self.recent[self.oldest] = span;
             self.oldest = (self.oldest + 1) % RECENT;
-            return Some(span.slot);
+            return Some(span);
         }
         let lately = |died: u64| time_ns <= died.saturating_add(TOLERANCE_NS);
-        self.dead.iter().rev().find(|(died, span)| lately(*died) && span.holds(addr)).map(|(_, span)| span.slot)
+        self.dead.iter().rev().find(|(died, span)| lately(*died) && span.holds(addr)).map(|(_, span)| *span)
     }
 
     /// Slot of an address at which there is no object.
@@ -340,6 +385,17 @@ impl Misses {
         let below = self.regions.partition_point(|r| r.0.start <= addr).checked_sub(1);
         let place = below.map(|i| &self.regions[i]).filter(|r| r.0.contains(&addr)).map_or(Place::Other, |r| r.1);
         Place::KINDS.iter().position(|k| *k == place).unwrap_or(Place::KINDS.len() - 1)
+    }
+
+    #[inline]
+    fn count_in(&mut self, span: &Span, miss: &Miss) {
+        self.count(span.slot, miss);
+        if let Some(chunk) = span.chunk(miss.addr).filter(|_| miss.weight > 0) {
+            let chunk = &mut self.chunks[chunk];
+            let weight = if miss.store { &mut chunk.store_weight } else { &mut chunk.load_weight };
+            *weight = weight.saturating_add(miss.weight);
+            chunk.samples += 1;
+        }
     }
 
     #[inline]
@@ -440,6 +496,28 @@ mod tests {
         m.settle(u64::MAX);
         let counted = m.take(true);
         assert_eq!([Place::Stack, Place::File, Place::Other, Place::Site(A)].map(|p| loads(&counted, p)), [1, 1, 1, 0]);
+    }
+
+    #[test]
+    fn misses_on_large_objects_are_kept_by_chunk_however_the_object_lies() {
+        let mut m = misses();
+        const MIB: u64 = 1 << 20;
+        let (first, second) = (0x7f00_0000_0000, 0x7f10_0000_3000);
+        m.born(first, 64 * MIB, A, 0);
+        m.born(second, 64 * MIB + 1, A, 0);
+        m.born(0x10_0000, 4096, A, 0);
+        m.miss(&load(US, first + 9 * MIB));
+        m.miss(&Miss { store: true, ..load(2 * US, second + 9 * MIB) });
+        m.miss(&load(3 * US, second + 64 * MIB + 4095)); // beyond its size, in its last page
+        m.miss(&Miss { weight: 0, ..load(4 * US, first) });
+        m.miss(&load(5 * US, 0x10_0000));
+        let class = SizeClass::of(Bytes::mib(64)).expect("large enough");
+        let at = |mib| class.at(Bytes::mib(mib));
+        let seen = |samples, load_weight, store_weight| ChunkMisses { samples, load_weight, store_weight };
+        assert_eq!(m.take_chunks(), [(A, at(9), seen(2, 10, 10)), (A, at(64), seen(1, 10, 0))]);
+        m.died(first, 6 * US);
+        m.miss(&load(7 * US, first));
+        assert_eq!(m.take_chunks(), [(A, at(0), seen(1, 10, 0))], "it died just now");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `hearth record` as a function: checks everything, runs the program, writes the profile, symbolises it.
 
+use crate::chunks::Chunks;
 use crate::churn::{Churn, Told};
 use crate::follow::{Object, Quiet, RawFrame, Sink, Started, Visit};
 use crate::lab::Lab;
 use crate::launch::{Launch, Outcome, find_runtime, now_ns};
-use crate::misses::{Counts, Place, Source, Sourced};
+use crate::misses::{ChunkMisses, Counts, Place, Source, Sourced};
 use crate::outside::Outside;
 use crate::perf::Perf;
 use crate::perf::cpu::Cpu;
@@ -13,7 +14,7 @@ use crate::residency::SitePages;
 use crate::touches::Touch;
 use crate::{Error, guide, program, statics, symbols};
 use model::observed::Loss;
-use model::{Bytes, Module, Nanos, Origin, Plan, Platform, SiteId, SiteKind, SourceLine};
+use model::{Bytes, ChunkAt, Module, Nanos, Origin, Plan, Platform, SiteId, SiteKind, SourceLine};
 use profile::{
     FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow, VisitRow,
     Writer,
@@ -277,6 +278,7 @@ fn complete(
 ) -> Result<(), Error> {
     sink.flush()?;
     sink.tell_churn()?;
+    sink.tell_chunks()?;
     let ToProfile { mut writer, progress, elsewhere, .. } = sink;
     let mut unknown = unknown;
     if unwatched && elsewhere >= UNWATCHED {
@@ -369,6 +371,7 @@ struct ToProfile<'a> {
     written: HashSet<u64>,
     /// Objects without a row, and those of them that have to get one.
     churn: Churn,
+    chunks: Chunks,
     sampled: HashSet<u64>,
     objects: u64,
     samples: u64,
@@ -385,6 +388,7 @@ impl<'a> ToProfile<'a> {
             unwritten: BTreeMap::new(),
             written: HashSet::new(),
             churn: Churn::default(),
+            chunks: Chunks::default(),
             sampled: HashSet::new(),
             objects: 0,
             samples: 0,
@@ -445,6 +449,14 @@ impl<'a> ToProfile<'a> {
         Ok(())
     }
 
+    fn tell_chunks(&mut self) -> Result<(), Error> {
+        for (site, row) in self.chunks.changed() {
+            let site = self.writer.site(site)?;
+            self.writer.chunk(site, &row)?;
+        }
+        Ok(())
+    }
+
     fn flush(&mut self) -> Result<(), Error> {
         for (id, row) in std::mem::take(&mut self.unwritten) {
             self.written.insert(id);
@@ -487,6 +499,7 @@ impl Sink for ToProfile<'_> {
         if o.kind == SiteKind::Mapping {
             self.writer.kind(o.site, o.kind)?;
         }
+        self.chunks.born(o);
         if self.churn.born(o) == Told::Alone {
             let row = self.object(process, o)?;
             self.unwritten.insert(o.id, row);
@@ -496,6 +509,7 @@ impl Sink for ToProfile<'_> {
     }
 
     fn died(&mut self, process: usize, o: &Object, free_ns: u64) -> Result<(), Error> {
+        self.chunks.died(o, free_ns);
         if let Some(row) = self.unwritten.remove(&o.id) {
             self.churn.died_alone(o);
             return Ok(self.writer.object(o.id as i64, &ObjectRow { free_ns: Some(free_ns), ..row })?);
@@ -508,6 +522,7 @@ impl Sink for ToProfile<'_> {
     }
 
     fn left(&mut self, process: usize, o: &Object, end_ns: u64) -> Result<(), Error> {
+        self.chunks.died(o, end_ns);
         if self.written.remove(&o.id) || self.unwritten.contains_key(&o.id) {
             self.churn.died_alone(o);
             return Ok(());
@@ -572,6 +587,11 @@ impl Sink for ToProfile<'_> {
         Ok(self.writer.miss(&row)?)
     }
 
+    fn missed(&mut self, site: SiteId, at: ChunkAt, misses: &ChunkMisses) -> Result<(), Error> {
+        self.chunks.missed(site, at, misses);
+        Ok(())
+    }
+
     fn sourced(&mut self, process: Option<usize>, place: Place, from: Source, samples: &Sourced) -> Result<(), Error> {
         let (place, site) = self.place(place)?;
         let row = SourceRow {
@@ -589,6 +609,9 @@ impl Sink for ToProfile<'_> {
 
     fn residency(&mut self, process: usize, time_ns: u64, sites: &HashMap<SiteId, SitePages>) -> Result<(), Error> {
         for (site, s) in sites {
+            for (&at, pages) in &s.chunks {
+                pages.resident().into_iter().for_each(|bytes| self.chunks.resident(*site, at, time_ns, bytes));
+            }
             let site = self.writer.site(*site)?;
             for (&node, &pages) in &s.looked_at {
                 let (bytes, share) = (s.bytes(pages), s.share());
@@ -626,6 +649,7 @@ impl Sink for ToProfile<'_> {
         });
         self.flush()?;
         self.tell_churn()?;
+        self.tell_chunks()?;
         Ok(self.writer.commit(Nanos(now_ns))?)
     }
 }

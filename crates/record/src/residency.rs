@@ -3,7 +3,7 @@
 //! `move_pages(2)` without target nodes only reports. A reading looks at a bounded number of pages; of larger memory
 //! every n-th page is looked at and stands for the others.
 
-use model::SiteId;
+use model::{Bytes, ChunkAt, SiteId, SizeClass};
 use profile::estimate::PAGE;
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,6 +21,27 @@ pub struct SitePages {
     pub looked_at: BTreeMap<i32, u64>,
     /// Pages the site has alive.
     pub pages: u64,
+    /// The same by chunk of its large objects.
+    pub chunks: BTreeMap<ChunkAt, ChunkPages>,
+}
+
+/// Where the pages of a chunk of a site's large objects were at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ChunkPages {
+    /// Pages alive.
+    pub pages: u64,
+    /// Pages looked at.
+    pub looked_at: u64,
+    /// Of these, those that are on any node.
+    pub present: u64,
+}
+
+impl ChunkPages {
+    /// Bytes resident, from the pages that were looked at; `None` if none was.
+    pub fn resident(&self) -> Option<u64> {
+        let bytes = u128::from(self.pages * PAGE) * u128::from(self.present);
+        (self.looked_at > 0).then(|| (bytes / u128::from(self.looked_at)) as u64)
+    }
 }
 
 impl SitePages {
@@ -46,36 +67,52 @@ pub enum Refused {
     Other(String),
 }
 
+/// An object's pages.
+struct Pages {
+    /// Address of the first.
+    first: u64,
+    count: u64,
+    /// Of the object.
+    size: Bytes,
+}
+
 /// Reads where the pages of these objects (address, size, site) of a process are.
 pub fn read(
     pid: i32,
     objects: impl Iterator<Item = (u64, u64, SiteId)>,
 ) -> Result<HashMap<SiteId, SitePages>, Refused> {
-    let mut by_site: HashMap<SiteId, (u64, Vec<(u64, u64)>)> = HashMap::new();
+    let mut by_site: HashMap<SiteId, Vec<Pages>> = HashMap::new();
     let mut total = 0;
     for (addr, size, site) in objects {
         let first = addr & !(PAGE - 1);
         let pages = (addr + size).div_ceil(PAGE) - first / PAGE;
-        let entry = by_site.entry(site).or_default();
-        entry.0 += pages;
-        entry.1.push((first, pages));
+        by_site.entry(site).or_default().push(Pages { first, count: pages, size: Bytes(size) });
         total += pages;
     }
     let mut out: HashMap<SiteId, SitePages> = HashMap::with_capacity(by_site.len());
-    let mut asked: Vec<(u64, SiteId)> = Vec::new();
-    for (&site, (pages, ranges)) in &by_site {
-        out.insert(site, SitePages { looked_at: BTreeMap::new(), pages: *pages });
-        let fair = (u128::from(MOST) * u128::from(*pages) / u128::from(total.max(1))) as u64;
+    let mut asked: Vec<(u64, SiteId, Option<ChunkAt>)> = Vec::new();
+    for (&site, ranges) in &by_site {
+        let pages = ranges.iter().map(|r| r.count).sum::<u64>();
+        let mut chunks: BTreeMap<ChunkAt, ChunkPages> = BTreeMap::new();
+        for (size, class) in ranges.iter().filter_map(|r| Some((r.size, SizeClass::of(r.size)?))) {
+            for (at, bytes) in class.all().map(|at| (at, at.of(size).0)).filter(|(_, bytes)| *bytes > 0) {
+                chunks.entry(at).or_default().pages += bytes.div_ceil(PAGE);
+            }
+        }
+        out.insert(site, SitePages { looked_at: BTreeMap::new(), pages, chunks });
+        let fair = (u128::from(MOST) * u128::from(pages) / u128::from(total.max(1))) as u64;
         let step = pages.div_ceil(fair.max(FEWEST)).max(1);
         // The middle of each step, so that neither the first pages nor the last are favoured.
         let mut next = step / 2;
         let mut before = 0;
-        for &(first, n) in ranges {
-            while next < before + n {
-                asked.push((first + (next - before) * PAGE, site));
+        for range in ranges {
+            let class = SizeClass::of(range.size);
+            while next < before + range.count {
+                let offset = (next - before) * PAGE;
+                asked.push((range.first + offset, site, class.map(|c| c.at(Bytes(offset)))));
                 next += step;
             }
-            before += n;
+            before += range.count;
         }
     }
     for batch in asked.chunks(BATCH) {
@@ -101,10 +138,14 @@ pub fn read(
                 _ => Refused::Other(e.to_string()),
             });
         }
-        for ((_, site), node) in batch.iter().zip(status) {
+        for ((_, site, chunk), node) in batch.iter().zip(status) {
             // Negative: not present, the zero page, or unmapped in the meantime.
             let entry = out.entry(*site).or_default();
             *entry.looked_at.entry(node.max(-1)).or_default() += 1;
+            if let Some(chunk) = chunk.and_then(|at| entry.chunks.get_mut(&at)) {
+                chunk.looked_at += 1;
+                chunk.present += u64::from(node >= 0);
+            }
         }
     }
     Ok(out)
@@ -158,6 +199,10 @@ mod tests {
         assert!(all <= MOST + 1, "{all} pages for a budget of {MOST}");
         assert!((absent as f64 / all as f64 - 0.75).abs() < 0.01, "{absent} of {all} absent");
         assert!((s.bytes(absent) as f64 / (48 << 20) as f64 - 1.0).abs() < 0.01);
+        // The first 16 MiB are there, all of four chunks of 4 MiB, and nothing of the others.
+        let chunks: Vec<_> = s.chunks.iter().map(|(at, c)| (at.offset().0, c.resident())).collect();
+        let there = |n: u64| Some(if n < 4 { 4 << 20 } else { 0 });
+        assert_eq!(chunks, (0..16).map(|n| (n * (4 << 20), there(n))).collect::<Vec<_>>());
         assert_eq!(read(i32::MAX, [(at, 4096, site)].into_iter()), Err(Refused::Gone));
     }
 }

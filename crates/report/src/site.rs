@@ -4,11 +4,13 @@ use crate::html::touched_by;
 use crate::words;
 use model::label::labels;
 use model::units::significant;
-use model::{Observed, SiteUse, Touch};
+use model::{Chunk, Observed, SiteUse, Touch};
 use std::fmt::Write as _;
 
 /// Functions named.
 const FUNCTIONS: usize = 8;
+/// Columns of the longest bar.
+const BAR: usize = 24;
 
 /// No such site, or not only one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +86,7 @@ pub fn site(observed: &Observed, site: &SiteUse) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {name:<10} {value}");
     }
+    out += &chunks(site);
     out += &functions(observed, site);
     out.push_str("  stack, innermost first:\n");
     for (n, frame) in site.site.frames.iter().enumerate() {
@@ -92,6 +95,26 @@ pub fn site(observed: &Observed, site: &SiteUse) -> String {
             let at = if line.file.is_empty() { String::new() } else { format!("  {}:{}", line.file, line.line) };
             let function = if line.function.is_empty() { "?" } else { &line.function };
             let _ = writeln!(out, "       {}", words::printable(&format!("{function}{at}")));
+        }
+    }
+    out
+}
+
+/// Its large objects by place: share of the site's misses, and what of it was there.
+fn chunks(site: &SiteUse) -> String {
+    let hottest = site.chunks.iter().map(Chunk::misses).fold(0.0, f64::max);
+    let mut out = String::new();
+    for class in site.chunks.chunk_by(|a, b| a.class == b.class) {
+        let _ = writeln!(out, "  ~misses by place, {}:", words::chunks(class));
+        for chunk in class {
+            let share = words::percent(words::share(chunk.misses(), site.misses()));
+            let share = if site.samples > 0 { share } else { "-".to_string() };
+            let bar = words::bar(words::share(chunk.misses(), hottest), BAR);
+            let pad = " ".repeat(BAR - bar.chars().count());
+            let resident = chunk.resident.map_or(String::new(), |r| format!(", {r} resident"));
+            let (at, peak) = (chunk.offset.to_string(), chunk.peak);
+            let samples = words::plural(chunk.samples, "sample");
+            let _ = writeln!(out, "  {at:>9} {share:>6} {bar}{pad} {peak} alive{resident}, {samples}");
         }
     }
     out

@@ -1,6 +1,6 @@
 //! How figures and facts about a profile are put into words, the same in the terminal and on the page.
 
-use model::{Bytes, Observed, Pattern, SiteUse};
+use model::{Bytes, Chunk, Observed, Pattern, SiteUse};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// A large number in three digits: `987`, `1.23k`, `45.6M`.
@@ -35,6 +35,20 @@ pub fn round_count(x: f64) -> String {
         }
         None => text,
     }
+}
+
+/// A bar for a terminal: this share (0 to 1) of `longest` columns, to an eighth of one.
+pub fn bar(share: f64, longest: usize) -> String {
+    const LAST: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share * (8 * longest) as f64).round() as usize;
+    "█".repeat(eighths / 8) + LAST[eighths % 8]
+}
+
+/// The chunks of one size class: "16 chunks of 8 MiB, in objects of 128 MiB to 256 MiB".
+pub fn chunks(chunks: &[Chunk]) -> String {
+    let Some(first) = chunks.first() else { return String::new() };
+    let (least, most) = (first.class, Bytes(first.class.0.saturating_mul(2)));
+    format!("{} of {}, in objects of {least} to {most}", plural(chunks.len() as u64, "chunk"), first.size)
 }
 
 /// A label for where room is scarce: functions without arguments and outer namespaces.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{assert_well_formed, fixture, hostile, many};
+use common::{assert_well_formed, cut, fixture, hostile, many};
 use hearth_report::html::page;
 
 #[test]
@@ -29,6 +29,18 @@ fn every_site_has_a_mark_and_a_row() {
     }
     assert_eq!(page.matches("<a class=\"mark ").count(), lammps.sites.len());
     assert!(page.contains("~96.2% of the misses fall on 4 of 24 sites"));
+}
+
+#[test]
+fn large_objects_have_a_strip_for_each_size_class() {
+    let page = page(&cut());
+    assert_well_formed(&page);
+    let strips: Vec<&str> = page.split("<svg class=\"strip\"").skip(1).collect();
+    assert_eq!(strips.len(), 2);
+    assert!(strips[1].contains("4 chunks of 8 MiB, in objects of 128 MiB to 256 MiB"), "{}", strips[1]);
+    let hottest = strips[0].find("fill-opacity=\"1.000\"").expect("one is the hottest");
+    assert_eq!(strips[0][..hottest].matches("class=\"chunk\"").count(), 3, "the third");
+    assert!(strips[0].contains("at 8 MiB: ~48.3% of the misses; 8 MiB alive, 4 MiB resident"), "{}", strips[0]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{assert_golden, fixture};
+use common::{assert_golden, cut, fixture};
 use hearth_report as report;
 use unicode_width::UnicodeWidthStr;
 
@@ -98,6 +98,15 @@ fn one_site_looks_as_in_the_golden_file() {
 }
 
 #[test]
+fn large_objects_are_shown_by_place() {
+    let mut cut = cut();
+    assert_golden("chunks-site.txt", &report::site(&cut, &cut.sites[0]));
+    cut.sites[0].samples = 0;
+    let unsampled = report::site(&cut, &cut.sites[0]);
+    assert!(unsampled.lines().any(|l| l.split_whitespace().take(3).eq(["0", "B", "-"])), "{unsampled}");
+}
+
+#[test]
 fn a_site_that_is_not_there_or_not_alone_is_said() {
     let mut lammps = fixture("lammps");
     for missing in ["", "zz", "0000000000000000"] {
@@ -111,8 +120,7 @@ fn a_site_that_is_not_there_or_not_alone_is_said() {
 
 #[test]
 fn json_reads_back_and_has_a_version() {
-    for name in ["lammps", "one-site"] {
-        let seen = fixture(name);
+    for seen in [cut(), fixture("one-site")] {
         let json = report::json(&seen).unwrap();
         assert_eq!(serde_json::from_str::<model::Observed>(&json).unwrap(), seen);
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -28,6 +28,7 @@ pub fn site(n: u64, peak: u64, load_misses: f64, store_misses: f64) -> SiteUse {
         samples: 10,
         pattern: Pattern::Unknown,
         miss_latency: None,
+        chunks: vec![],
         lives: vec![],
         nodes: vec![],
         placed: vec![],

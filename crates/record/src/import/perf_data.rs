@@ -9,9 +9,9 @@ use crate::misses::{Miss, Misses, Place};
 use crate::perf::events::{Event, Every, Role};
 use crate::perf::record::{Format, HEADER, Record, parse, u64_at};
 use crate::perf::{Clock, miss_of};
-use model::SiteId;
+use model::{ChunkAt, SiteId};
 use perf_event_open_sys::bindings as sys;
-use profile::{Amend, Life, MissRow, PERF_DATA, ProcessLife, SourceRow};
+use profile::{Amend, ChunkHeat, Life, MissRow, PERF_DATA, ProcessLife, SourceRow};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -246,11 +246,11 @@ pub fn into_profile(bytes: &[u8], file: &Path, profile: &Path, clock: Clock) -> 
         return Err(fail(&why));
     }
     let mut imported = Imported { samples: 0, on_objects: 0, strangers };
-    let (mut misses, mut sources) = (Vec::new(), Vec::new());
+    let mut found = Found::default();
     for process in &processes {
         let Some(samples) = of.get(&process.row) else { continue };
         imported.samples += samples.len() as u64;
-        attribute(&amend, process, samples, &mut imported, &mut misses, &mut sources)?;
+        attribute(&amend, process, samples, &mut imported, &mut found)?;
     }
     let mut losses = Vec::new();
     if samples.lost > 0 {
@@ -270,7 +270,7 @@ pub fn into_profile(bytes: &[u8], file: &Path, profile: &Path, clock: Clock) -> 
         losses.push(("objects-summed", without, note.to_string()));
     }
     let how = format!("samples of perf ({})", samples.events.join(", "));
-    amend.finish(PERF_DATA, &how, &misses, &sources, &losses)?;
+    amend.finish(PERF_DATA, &how, &found.misses, &found.sources, &found.chunks, &losses)?;
     Ok(imported)
 }
 
@@ -280,14 +280,22 @@ fn image(processes: &[ProcessLife], pid: u32, time_ns: u64) -> Option<i64> {
     processes.iter().rev().find(started).map(|p| p.row)
 }
 
+/// What the samples come to.
+#[derive(Default)]
+struct Found {
+    misses: Vec<MissRow>,
+    sources: Vec<SourceRow>,
+    /// By row of the site.
+    chunks: HashMap<(i64, ChunkAt), ChunkHeat>,
+}
+
 /// Looks the samples of one process up among its objects.
 fn attribute(
     amend: &Amend,
     process: &ProcessLife,
     samples: &[Miss],
     imported: &mut Imported,
-    misses: &mut Vec<MissRow>,
-    sources: &mut Vec<SourceRow>,
+    rows: &mut Found,
 ) -> Result<(), Error> {
     let lives = amend.lives(process.row)?;
     // What lay where that is no object is not known any more: it counts as other memory.
@@ -315,7 +323,7 @@ fn attribute(
     };
     for (place, start_ns, c) in found.take(true) {
         let (place, site) = named(place);
-        misses.push(MissRow {
+        rows.misses.push(MissRow {
             process: Some(process.row),
             site,
             place,
@@ -331,7 +339,7 @@ fn attribute(
     for (place, source, s) in found.take_sources() {
         let (place, site) = named(place);
         imported.on_objects += if site.is_some() { s.loads + s.stores } else { 0 };
-        sources.push(SourceRow {
+        rows.sources.push(SourceRow {
             process: Some(process.row),
             site,
             place,
@@ -341,6 +349,12 @@ fn attribute(
             timed: s.timed,
             latency_ns: s.latency_ns,
         });
+    }
+    for (site, at, m) in found.take_chunks() {
+        let heat = rows.chunks.entry((site.0 as i64, at)).or_default();
+        heat.load_misses += m.load_weight as f64;
+        heat.store_misses += m.store_weight as f64;
+        heat.samples += m.samples;
     }
     Ok(())
 }

@@ -18,8 +18,6 @@ const FIGURE: usize = 11;
 const GAP: usize = 4;
 /// Columns of the longest bar, where the terminal has room for it.
 const BAR: usize = 48;
-/// A bar's last character, by eighths.
-const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// The comparison for a terminal of `width` columns.
 pub fn comparison(c: &Comparison, width: usize) -> String {
@@ -106,8 +104,7 @@ fn bars(c: &Comparison, width: usize) -> String {
         let name = if run.placement == before { String::new() } else { cut(&words::printable(&run.placement), NAME) };
         before = &run.placement;
         let at = run.fast_percent.map_or_else(String::new, capacity);
-        let eighths = (run.time.0 as f64 / slowest as f64 * (8 * longest) as f64).round() as usize;
-        let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+        let bar = words::bar(run.time.0 as f64 / slowest as f64, longest);
         let pad = " ".repeat(NAME.saturating_sub(name.width()));
         let range =
             spread(c, run).filter(|_| ranges).map_or_else(String::new, |(low, high)| format!(" ({low} to {high})"));

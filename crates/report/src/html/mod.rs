@@ -10,6 +10,7 @@ mod functions;
 mod lifetimes;
 pub(crate) mod marks;
 mod scatter;
+mod strips;
 pub(crate) mod svg;
 mod table;
 mod timeline;

@@ -2,7 +2,7 @@
 
 use super::Labels;
 use super::data::{function, touches};
-use super::svg::text;
+use super::{strips, svg::text};
 use crate::table::{hottest_first, short_id};
 use crate::words;
 use model::units::significant;
@@ -58,7 +58,7 @@ fn row(site: &SiteUse, label: &str, total: f64, n: usize, touched: &[&Touch]) ->
         text(&words::brief(label)),
         short_id(site)
     );
-    let inside = if n < STACKS { stack(site) + &functions(touched) } else { String::new() };
+    let inside = if n < STACKS { strips::strips(site) + &stack(site) + &functions(touched) } else { String::new() };
     let name = format!("<details data-site=\"{n}\"><summary>{name}</summary>{inside}</details>");
     let sampled = site.samples > 0 || site.misses() > 0.0;
     let share = words::share(site.misses(), total);

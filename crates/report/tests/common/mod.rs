@@ -3,7 +3,7 @@
 
 pub mod compared;
 
-use model::{Bytes, Observed, SiteId, Touch};
+use model::{Bytes, Chunk, Observed, SiteId, Touch};
 use std::path::PathBuf;
 
 fn tests() -> PathBuf {
@@ -42,6 +42,26 @@ pub fn assert_well_formed(text: &str) {
         }
     }
     assert!(open.is_empty() || open == ["body"], "{open:?}");
+}
+
+/// The fixture, with chunks of two size classes at its hottest site: the third is the hottest, and one was never looked at.
+pub fn cut() -> Observed {
+    let mut seen = fixture("lammps");
+    let site = &mut seen.sites[0];
+    let all = site.load_misses;
+    for (class, shares) in [(64u64, [0.02, 0.0, 0.5, 0.08]), (128, [0.25, 0.1, 0.0, 0.05])] {
+        site.chunks.extend(shares.iter().zip(0..).map(|(share, n)| Chunk {
+            class: Bytes::mib(class),
+            offset: Bytes::mib(class / 16 * n),
+            size: Bytes::mib(class / 16),
+            peak: Bytes::mib(class / 8),
+            resident: (n != 3).then_some(Bytes::mib(class / 16)),
+            load_misses: share * all,
+            store_misses: 0.0,
+            samples: 5,
+        }));
+    }
+    seen
 }
 
 /// The fixture's sites over and over.
