@@ -2,6 +2,7 @@
 //! input is answered by one sentence.
 
 mod bad_input;
+mod chunks;
 mod ends;
 mod kept;
 mod kinds;

@@ -1,10 +1,10 @@
 //! `hearth import`: real files of perf and of DHAT, made here of a program whose objects are known.
 
-use crate::huge_pages_unasked;
+use crate::{counted_by_chunk, huge_pages_unasked};
 use hearth_tests::{Room, function_sites, hearth, program, require_tool};
 use std::fs;
 
-const WORK: [&str; 5] = ["--work", "20", "--scale", "5", "--threads"];
+const WORK: [&str; 7] = ["eight", "--work", "20", "--scale", "5", "--threads", "2"];
 
 /// The exit code is 2, one sentence names what is wrong, and the file `untouched` is as it was.
 #[track_caller]
@@ -19,24 +19,23 @@ fn refused(room: &Room, arguments: &[&str], untouched: &str, says: &[&str]) {
     assert!(fs::read(room.path(untouched)).ok() == before, "{arguments:?} changed {untouched}");
 }
 
-/// Records the program without a sampler while perf samples page faults.
-fn recorded_under_perf(room: &Room, options: &[&str]) {
+/// Records a test program without a sampler while perf samples page faults.
+fn recorded_under_perf(room: &Room, options: &[&str], work: &[&str]) {
     require_tool("perf", "linux-perf");
     let hearth = hearth();
     let hearth = hearth.to_str().expect("readable");
-    let program = program("eight");
+    let program = program(work[0]);
     let mut command = vec!["perf", "record", "-q", "-c", "1", "-e", "page-faults", "-o", "perf.data"];
     command.extend(options);
     command.extend(["--", hearth, "record", "--sampler", "none", "-o", "app.hearth", "--", &program]);
-    command.extend(WORK);
-    command.push("2");
+    command.extend(&work[1..]);
     room.plain(&command).expect(0);
 }
 
 #[test]
 fn samples_of_perf_find_the_objects_of_the_same_run() {
     let room = Room::new();
-    recorded_under_perf(&room, &["-d", "-k", "CLOCK_MONOTONIC"]);
+    recorded_under_perf(&room, &["-d", "-k", "CLOCK_MONOTONIC"], &WORK);
     for round in 0..2 {
         // The second time the samples are replaced.
         let told = room.hearth(&["import", "perf.data", "--into", "app.hearth"]).expect(0).stderr;
@@ -69,11 +68,21 @@ fn samples_of_perf_find_the_objects_of_the_same_run() {
 }
 
 #[test]
+fn samples_of_perf_fall_on_the_chunks_of_large_objects() {
+    let room = Room::new();
+    recorded_under_perf(&room, &["-d", "-k", "CLOCK_MONOTONIC"], &["chunks", "0", "mapping", "1"]);
+    for _ in 0..2 {
+        room.hearth(&["import", "perf.data", "--into", "app.hearth"]).expect(0);
+        counted_by_chunk(&room.observed("app.hearth"), 5);
+    }
+}
+
+#[test]
 fn samples_of_another_clock_or_without_addresses_are_refused() {
     let room = Room::new();
-    recorded_under_perf(&room, &["-d"]);
+    recorded_under_perf(&room, &["-d"], &WORK);
     refused(&room, &["import", "perf.data", "--into", "app.hearth"], "app.hearth", &["-k CLOCK_MONOTONIC"]);
-    recorded_under_perf(&room, &["-k", "CLOCK_MONOTONIC"]);
+    recorded_under_perf(&room, &["-k", "CLOCK_MONOTONIC"], &WORK);
     refused(&room, &["import", "perf.data", "--into", "app.hearth"], "app.hearth", &["address", "perf record -d"]);
 }
 

@@ -4,7 +4,7 @@
 mod imports;
 
 use hearth_tests::{Ended, Room, function_sites, hearth, program};
-use model::{Bytes, Observed};
+use model::{Bytes, Observed, SiteKind};
 use record::{Options, Recorded, Sampler};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -38,6 +38,27 @@ fn touches(room: &Room, command: &[&str]) -> (Recorded, Observed) {
 /// Whether the kernel gives huge pages unasked: then one fault stands for many pages.
 fn huge_pages_unasked() -> bool {
     std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").is_ok_and(|t| t.contains("[always]"))
+}
+
+/// An object of 128 MiB in chunks: one sample for each page that was touched, and none for the eighth that never is.
+#[track_caller]
+fn counted_by_chunk(observed: &Observed, untouched: usize) {
+    let site = observed.sites.iter().find(|s| s.site.kind == SiteKind::Mapping).expect("the mapping");
+    assert_eq!(site.chunks.len(), 16);
+    for (n, chunk) in site.chunks.iter().enumerate() {
+        let pages = if n / 2 == untouched { 0 } else { chunk.size.0 / PAGE };
+        match huge_pages_unasked() {
+            true => assert!(chunk.samples <= pages && (pages == 0 || chunk.samples > 0), "{n}: {chunk:?}"),
+            false => assert_eq!((chunk.samples, chunk.misses()), (pages, pages as f64), "{n}: {chunk:?}"),
+        }
+    }
+}
+
+#[test]
+fn first_touches_of_a_large_mapping_are_counted_by_chunk() {
+    let room = Room::new();
+    let (_, observed) = touches(&room, &[&program("chunks"), "0", "mapping", "6"]);
+    counted_by_chunk(&observed, 2);
 }
 
 #[test]
