@@ -1,6 +1,6 @@
 //! However a program ends, it ends the same way with Hearth, and its profile says how.
 
-use hearth_tests::{Room, program};
+use hearth_tests::{Room, program, require_tool};
 
 /// How a program ends that recovers from nothing, with the wait status that its parent sees.
 fn ends_the_same(how: &str) {
@@ -51,4 +51,18 @@ ends! {
     handler_that_opens_pages: "barrier",
     handler_of_breakpoints: "trap",
     threads_that_are_cancelled: "cancelled",
+}
+
+/// The recorder, which sleeps meanwhile, finds both images of each child at the same time, and must not take the earlier for the later.
+#[test]
+fn a_child_that_replaces_itself_is_followed_to_its_end() {
+    require_tool("sqlite3", "sqlite3");
+    let room = Room::new();
+    let child = "printf -v x %200000s; exec sort /dev/null";
+    let script = format!("kill -STOP $PPID; for i in $(seq 20); do ({child}); done; kill -CONT $PPID");
+    room.record(&["--sampler", "none"], "some.hearth", &["bash", "-c", &script]).expect(0);
+    let query = "SELECT status, count(*), sum(end_ns < start_ns) FROM process WHERE ppid = \
+                 (SELECT pid FROM process ORDER BY start_ns LIMIT 1) AND exe NOT LIKE '%seq' GROUP BY status";
+    let children = room.plain(&["sqlite3", "some.hearth", query]).expect(0).stdout;
+    assert_eq!(children, "ended|20|0\nreplaced by exec|20|0\n", "images that ended so, and before they began");
 }

@@ -535,14 +535,17 @@ impl Watch<'_> {
         }
     }
 
+    /// Begins the new ones in the order in which they started, which the folder does not keep: of two images of one process the
+    /// later has replaced the earlier.
     fn look_for_processes(&mut self) {
         let Ok(entries) = std::fs::read_dir(self.session.dir()) else { return };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
+        let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+        let mut new = Vec::new();
+        for name in names {
             if !name.as_encoded_bytes().ends_with(PROCESS_SUFFIX.as_bytes()) || self.known.contains(&name) {
                 continue;
             }
-            match ProcessFile::open(&entry.path()) {
+            match ProcessFile::open(&self.session.dir().join(&name)) {
                 Err(NotYet::Starting) => {}
                 Err(NotYet::Never(why)) => {
                     self.known.insert(name);
@@ -550,10 +553,12 @@ impl Watch<'_> {
                 }
                 Ok(file) => {
                     self.known.insert(name);
-                    self.begin(file);
+                    new.push(file);
                 }
             }
         }
+        new.sort_by_key(|file| file.header().start_ns.load(Relaxed));
+        new.into_iter().for_each(|file| self.begin(file));
     }
 
     fn begin(&mut self, file: ProcessFile) {
