@@ -118,6 +118,11 @@ fn sqlite() {
 }
 
 #[test]
+fn what_was_freed_is_given_back_soon() {
+    Room::new().same(&[&program("lean")]);
+}
+
+#[test]
 fn small_objects_have_pages_of_their_own_site() {
     let room = Room::new();
     room.same(&[&program("small")]);

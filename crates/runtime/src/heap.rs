@@ -6,7 +6,8 @@
 
 use crate::{plan, range, sandbox, sys};
 use core::ffi::{CStr, c_uint, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use tikv_jemalloc_sys as je;
 use wire::process::MAX_TIERS;
 
@@ -91,7 +92,7 @@ unsafe extern "C" fn extent_alloc(
 ) -> *mut c_void {
     if !new_addr.is_null() || align > range::tier_span() {
         // Memory at a wished place cannot be promised, and tiers start at multiples of their span only.
-        return core::ptr::null_mut();
+        return null_mut();
     }
     // SAFETY: jemalloc passes the address of one of HOOKS' first fields.
     let this = unsafe { &*hooks.cast::<Hooks>() };
@@ -101,7 +102,7 @@ unsafe extern "C" fn extent_alloc(
     let start = loop {
         let start = cursor.next_multiple_of(align);
         let Some(end) = start.checked_add(size).filter(|&end| end <= span) else {
-            return core::ptr::null_mut();
+            return null_mut();
         };
         match this.cursor.compare_exchange_weak(cursor, end, AcqRel, Relaxed) {
             Ok(_) => break start,
@@ -109,7 +110,7 @@ unsafe extern "C" fn extent_alloc(
         }
     };
     if !plan::back(this.tier, start, base + start, size) {
-        return core::ptr::null_mut();
+        return null_mut();
     }
     // SAFETY: jemalloc's out parameters. Fresh pages of the kernel (or of a new file) are zero.
     unsafe {
@@ -218,14 +219,7 @@ fn set(name: &CStr, index: u32, mut limit: usize) {
     unsafe {
         if je::mallctlnametomib(name.as_ptr(), mib.as_mut_ptr(), &mut len) == 0 {
             mib[1] = index as usize;
-            je::mallctlbymib(
-                mib.as_ptr(),
-                len,
-                core::ptr::null_mut(),
-                core::ptr::null_mut(),
-                (&raw mut limit).cast(),
-                size_of::<usize>(),
-            );
+            je::mallctlbymib(mib.as_ptr(), len, null_mut(), null_mut(), (&raw mut limit).cast(), size_of::<usize>());
         }
     }
 }
@@ -237,13 +231,13 @@ fn flags(arena: u32, align: usize, zero: bool) -> i32 {
 
 /// An object of a tier, page aligned; null if the tier has no room.
 pub fn allocate(tier: usize, number: u32, size: usize, align: usize, zero: bool) -> *mut u8 {
-    let Some(arena) = arena(tier, number) else { return core::ptr::null_mut() };
+    let Some(arena) = arena(tier, number) else { return null_mut() };
     // SAFETY: size is at least 1, flags are well-formed.
     let at = unsafe { je::mallocx(size.max(1), flags(arena, align, zero)) };
     if !at.is_null() && !range::contains(at as usize) {
         // After the thread's own storage was taken down, jemalloc serves it from its own arena whatever we ask for.
         release(at as usize);
-        return core::ptr::null_mut();
+        return null_mut();
     }
     at.cast()
 }
@@ -315,6 +309,20 @@ pub fn move_pages(from: usize, to: usize) -> Moved {
     let offset = to - range::base() - tier * range::tier_span();
     let again = sys::map_at(to, len) && plan::back(tier, offset, to, len);
     if again { Moved::No } else { Moved::Lost }
+}
+
+/// Lets jemalloc give back to the kernel what was freed up to a second ago (`dirty_decay_ms`), a little at a time. By itself it looks
+/// at the clock every thousandth call only, and an object is many pages here: a program could end before, having kept all it freed.
+/// `now`: ns of any clock that goes on.
+pub fn keep_lean(now: u64) {
+    const EVERY_NS: u64 = 50_000_000;
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let next = NEXT.load(Relaxed);
+    if now >= next && NEXT.compare_exchange(next, now + EVERY_NS, Relaxed, Relaxed).is_ok() {
+        // 4096 is all arenas (MALLCTL_ARENAS_ALL). It waits for nobody who is at it.
+        // SAFETY: a documented name without values.
+        unsafe { je::mallctl(c"arena.4096.decay".as_ptr(), null_mut(), null_mut(), null_mut(), 0) };
+    }
 }
 
 /// Ends an object.

@@ -99,7 +99,7 @@ fn large_realloc(p: Ptr, size: usize) -> Ptr {
         return core::ptr::null_mut();
     }
     if let Some(block) = small::block_of(addr) {
-        let room = small::usable(block);
+        let room = block.usable();
         if size <= room && size >= room / 2 {
             return p;
         }

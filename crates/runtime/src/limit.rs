@@ -3,7 +3,7 @@
 //! So before the limit is set, what is reserved and not in use is given back. Objects that are alive stay what they are;
 //! there will be no new ones on the managed heaps.
 
-use crate::{heap, interpose, next, objects, range, start};
+use crate::{heap, interpose, next, objects, range, small, start};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use wire::process::MAX_TIERS;
@@ -19,6 +19,7 @@ fn give_back() {
         let kept = heap::close(tier);
         range::give_back(tier, kept);
         objects::give_back(tier, kept);
+        small::give_back(tier, kept);
     }
     if start::session_dir().is_some() {
         start::pass_over(

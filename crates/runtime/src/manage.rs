@@ -63,9 +63,7 @@ fn too_much(size: usize) -> bool {
 /// A block of small objects of a site; null: there is no room.
 pub fn block(thread: &Thread, index: usize, site: &Site) -> *mut u8 {
     tell(thread, site);
-    let at = place(thread, index, site, small::BLOCK, small::BLOCK, false);
-    objects::mark_block(at as usize);
-    at
+    place(thread, index, site, small::BLOCK, small::BLOCK, false)
 }
 
 /// Puts an object of a site into the first tier that has room.
@@ -101,7 +99,9 @@ fn enter(thread: &Thread, addr: usize, index: usize, site: &Site, size: usize, t
     open(addr, Object { site: index, bytes: size });
     let (at, bytes, id) = (addr as u64, size as u64, site.id.load(Relaxed));
     let event = Event::Alloc { addr: at, size: bytes, site: id, tier: tier as u8, realloc, kind: Kind::Allocation };
-    process::publish(thread, process::time(), event);
+    let now = process::time();
+    process::publish(thread, now, event);
+    heap::keep_lean(now);
     if let Some(h) = process::info() {
         h.counters.managed.fetch_add(1, Relaxed);
     }
@@ -178,10 +178,10 @@ pub fn free(addr: usize) {
     }
     if let Some(block) = small::block_of(addr) {
         if let Some(busy) = Busy::enter() {
-            let empty = small::free(addr, block);
+            let emptied = block.free(addr);
             drop(busy);
-            if empty {
-                release(block);
+            if let Some(memory) = emptied {
+                release(memory);
             }
         }
         return;
@@ -197,7 +197,9 @@ fn release(addr: usize) {
     // A child that only frees what it inherited has nothing to say.
     if let Some(busy) = Busy::enter().filter(|_| process::attached()) {
         sampler::guard::pass_by(&busy.0.step);
-        process::publish(busy.0, process::time(), Event::Free { addr: addr as u64 });
+        let now = process::time();
+        process::publish(busy.0, now, Event::Free { addr: addr as u64 });
+        heap::keep_lean(now);
     }
     heap::release(addr);
 }
@@ -367,7 +369,7 @@ pub fn say_that_we_are_here() {
 pub fn usable(addr: usize) -> usize {
     match small::block_of(addr) {
         _ if range::in_pool(addr) => range::pool_size(addr),
-        Some(block) => small::usable(block),
+        Some(block) => block.usable(),
         None => heap::usable(addr),
     }
 }

@@ -18,7 +18,6 @@ pub struct Object {
 
 const SITE_BITS: u32 = 16;
 const HANDS_OFF: u64 = 1 << 63;
-const BLOCK: u64 = 1 << 62;
 const _: () = assert!(crate::sites::MAX_SITES < 1 << SITE_BITS);
 
 /// Maps the table for `tiers` tiers; `false` if there is no address space for it.
@@ -105,19 +104,6 @@ pub fn is_protected(addr: usize) -> bool {
     found.is_some_and(|found| found & HANDS_OFF != 0)
 }
 
-/// Marks an object as a block of small ones.
-pub fn mark_block(addr: usize) {
-    if let Some(word) = word(addr) {
-        word.fetch_or(BLOCK, AcqRel);
-    }
-}
-
-/// Whether a block of small objects starts at this address.
-#[inline]
-pub fn is_block(addr: usize) -> bool {
-    word(addr).is_some_and(|w| w.load(Acquire) & BLOCK != 0)
-}
-
 /// Whether the object that starts at this address may be armed.
 pub fn may_arm(addr: usize) -> bool {
     word(addr).is_some_and(|w| w.load(Acquire) & HANDS_OFF == 0)
@@ -130,5 +116,5 @@ pub fn take(addr: usize) -> Option<Object> {
 
 fn unpack(word: u64) -> Option<Object> {
     let site = (word & ((1 << SITE_BITS) - 1)).checked_sub(1)? as usize;
-    Some(Object { site, bytes: ((word & !(HANDS_OFF | BLOCK)) >> SITE_BITS) as usize })
+    Some(Object { site, bytes: ((word & !HANDS_OFF) >> SITE_BITS) as usize })
 }

@@ -1,21 +1,21 @@
 //! Small objects in pages of their own site: paper 003, section 3.1 (Fig. 4a), "site-exclusive, thread-shared arenas".
 //!
 //! A site has, for each size class, *blocks* of 64 KiB. A block is a managed object like any other: it belongs to the
-//! site, has its pages to itself, is told to the recorder, sampled, and placed by the plan. Small objects are cut from it;
-//! nothing is added to them, as a block says in its own first 64 bytes what it is made of.
+//! site, has its pages to itself, is told to the recorder, sampled, and placed by the plan. Small objects are cut from it, and
+//! nothing is added to them or to it: what a block is made of stands in a table beside the range, 64 bytes for each. (In the block
+//! itself those would cost it its 32nd object of 2 KiB, its 15th of sqlite's pages, and would all fall into the same sets of a cache.)
 //!
 //! The first objects of a site and class go to the next allocator: most sites make few, and a block for each would waste more than
 //! it tells.
 
 use crate::sites::Site;
 use crate::tls::Thread;
-use crate::{manage, objects, process, sandbox, sites, sys};
+use crate::{manage, plan, process, range, sandbox, sites, sys};
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 
 /// Bytes of a block, and its alignment.
 pub const BLOCK: usize = 64 << 10;
-const HEADER: usize = 64;
-const ROOM: usize = BLOCK - HEADER;
 /// Objects are aligned to this, as the C library's are.
 const GRAIN: usize = 16;
 /// So many bytes of a site and class go to the next allocator before there are blocks.
@@ -44,7 +44,7 @@ const fn sizes() -> [u16; CLASSES] {
         n += 1;
     }
     while n < CLASSES {
-        out[n] = (ROOM / counts[n + counts.len() - CLASSES] / GRAIN * GRAIN) as u16;
+        out[n] = (BLOCK / counts[n + counts.len() - CLASSES] / GRAIN * GRAIN) as u16;
         n += 1;
     }
     out
@@ -75,41 +75,103 @@ struct Bin {
     lock: AtomicU32,
     /// Generation in which `current` and `partial` were made. Those of a parent that was at work on them are given up.
     made: AtomicU32,
-    /// Block from which objects are taken; 0: none.
-    current: AtomicUsize,
-    /// First of the other blocks with room; 0: none.
-    partial: AtomicUsize,
-    /// Bytes that went to the next allocator.
-    begun: AtomicUsize,
+    /// Block from which objects are taken, or null.
+    current: AtomicPtr<Block>,
+    /// First of the other blocks with room, or null.
+    partial: AtomicPtr<Block>,
 }
 
-/// The beginning of a block. Changed only by who holds its bin.
-#[repr(C)]
-struct Block {
-    bin: *const Bin,
-    next: usize,
-    previous: usize,
-    made: u32,
-    size: u32,
+/// What a block is made of.
+#[repr(C, align(64))]
+pub struct Block {
+    /// Bytes of its objects, the same as long as it lives; 0: there is no block here.
+    size: AtomicU32,
+    /// Whose it is, the same as long as it lives.
+    bin: AtomicPtr<Bin>,
+    /// For who holds the bin.
+    state: UnsafeCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Where it lies.
+    at: usize,
+    /// Objects it has room for.
     capacity: u32,
+    /// Objects in use.
     used: u32,
     /// Objects that were never taken begin at this one.
     fresh: u32,
     /// 1 + number of the first that was given back; 0: none. Each begins with the number of the next.
     free: u32,
+    /// The bin's `made` when the block was.
+    made: u32,
+    /// Whether it is one of the bin's blocks with room.
     listed: bool,
+    /// Its neighbours there.
+    next: Option<&'static Block>,
+    previous: Option<&'static Block>,
 }
 
-const _: () = assert!(size_of::<Block>() <= HEADER);
+const _: () = assert!(size_of::<Block>() == 64);
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
+/// For each site and class the bytes that went to the next allocator, and from [`FIRST`] on [`MADE`] and the number of its bin. So
+/// the many sites that make little take few pages.
+static ROWS: AtomicPtr<[AtomicU32; CLASSES]> = AtomicPtr::new(core::ptr::null_mut());
+const MADE: u32 = 1 << 31;
+/// In the order in which they were made.
 static BINS: AtomicPtr<Bin> = AtomicPtr::new(core::ptr::null_mut());
+static BINS_MADE: AtomicU32 = AtomicU32::new(0);
+/// One for each [`BLOCK`] of the tiers in use.
+static BLOCKS: AtomicPtr<Block> = AtomicPtr::new(core::ptr::null_mut());
+/// How many.
+static BLOCKS_LEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Starts to serve small objects; without memory for the table they go to the next allocator.
+/// Starts to serve small objects; without memory for the tables they go to the next allocator.
 pub fn enable() {
-    let bins = sys::map_lazily(sites::MAX_SITES * CLASSES * size_of::<Bin>(), libc::PROT_READ | libc::PROT_WRITE);
-    BINS.store(bins as *mut Bin, Release);
-    ENABLED.store(bins != 0, Release);
+    let rw = libc::PROT_READ | libc::PROT_WRITE;
+    let rows = sys::map_lazily(sites::MAX_SITES * size_of::<[AtomicU32; CLASSES]>(), rw);
+    let bins = sys::map_lazily(sites::MAX_SITES * CLASSES * size_of::<Bin>(), rw);
+    let len = plan::tiers() * blocks_of_tier();
+    let blocks = sys::map_lazily(len * size_of::<Block>(), rw);
+    if rows != 0 && bins != 0 && blocks != 0 {
+        ROWS.store(rows as *mut [AtomicU32; CLASSES], Release);
+        BINS.store(bins as *mut Bin, Release);
+        BLOCKS.store(blocks as *mut Block, Release);
+        BLOCKS_LEN.store(len, Release);
+        ENABLED.store(true, Release);
+    }
+}
+
+fn blocks_of_tier() -> usize {
+    range::tier_span() / BLOCK
+}
+
+/// Gives back the part of the table for what a tier does not use from `used` bytes on.
+pub fn give_back(tier: usize, used: usize) {
+    let table = BLOCKS.load(Acquire) as usize;
+    if table == 0 || tier >= plan::tiers() {
+        return;
+    }
+    let bytes = size_of::<Block>();
+    let start = (table + (tier * blocks_of_tier() + used.div_ceil(BLOCK)) * bytes).next_multiple_of(4096);
+    let end = table + (tier + 1) * blocks_of_tier() * bytes;
+    if start < end {
+        // SAFETY: entries of addresses that are no longer the range's, and are not looked up any more.
+        unsafe { sys::call3(libc::SYS_munmap, start, end - start, 0) };
+    }
+}
+
+/// The entry of the block in which a managed address may lie.
+#[inline]
+fn entry(addr: usize) -> Option<&'static Block> {
+    let index = addr.wrapping_sub(range::base()) / BLOCK;
+    if index >= BLOCKS_LEN.load(Acquire) {
+        return None;
+    }
+    // SAFETY: inside the table, which is never unmapped where there are managed addresses; zeroed entries are valid.
+    Some(unsafe { &*BLOCKS.load(Relaxed).add(index) })
 }
 
 /// Whether small objects are served here.
@@ -124,6 +186,15 @@ pub fn takes(size: usize) -> bool {
     enabled() && size <= LARGEST
 }
 
+fn get(block: &AtomicPtr<Block>) -> Option<&'static Block> {
+    // SAFETY: null or an entry of the table.
+    unsafe { block.load(Relaxed).as_ref() }
+}
+
+fn set(block: &AtomicPtr<Block>, to: Option<&'static Block>) {
+    block.store(to.map_or(core::ptr::null_mut(), |b| core::ptr::from_ref(b).cast_mut()), Relaxed);
+}
+
 /// Holds a bin.
 struct Held(&'static Bin);
 
@@ -136,8 +207,8 @@ impl Held {
             // A holder of an earlier generation was left behind by a fork.
             if holder != generation && bin.lock.compare_exchange(holder, generation, AcqRel, Relaxed).is_ok() {
                 if holder != 0 {
-                    bin.current.store(0, Relaxed);
-                    bin.partial.store(0, Relaxed);
+                    set(&bin.current, None);
+                    set(&bin.partial, None);
                     bin.made.store(generation, Relaxed);
                 }
                 return Some(Held(bin));
@@ -152,65 +223,64 @@ impl Held {
         None
     }
 
-    /// A block's beginning.
+    /// What is known of a block of this bin.
     #[allow(clippy::mut_from_ref)]
-    fn block(&self, at: usize) -> &mut Block {
-        // SAFETY: a live block of this bin, which is held: nobody else looks at it.
-        unsafe { &mut *(at as *mut Block) }
+    fn state(&self, of: &'static Block) -> &mut State {
+        // SAFETY: the bin is held: nobody else looks at it.
+        unsafe { &mut *of.state.get() }
     }
 
-    fn list(&self, at: usize) {
-        let first = self.0.partial.load(Relaxed);
-        let block = self.block(at);
-        (block.next, block.previous, block.listed) = (first, 0, true);
-        if first != 0 {
-            self.block(first).previous = at;
+    fn list(&self, block: &'static Block) {
+        let first = get(&self.0.partial);
+        let state = self.state(block);
+        (state.next, state.previous, state.listed) = (first, None, true);
+        if let Some(first) = first {
+            self.state(first).previous = Some(block);
         }
-        self.0.partial.store(at, Relaxed);
+        set(&self.0.partial, Some(block));
     }
 
-    fn unlist(&self, at: usize) {
-        let block = self.block(at);
-        let (next, previous) = (block.next, block.previous);
-        block.listed = false;
+    fn unlist(&self, block: &'static Block) {
+        let State { next, previous, .. } = *self.state(block);
+        self.state(block).listed = false;
         match previous {
-            0 => self.0.partial.store(next, Relaxed),
-            before => self.block(before).next = next,
+            None => set(&self.0.partial, next),
+            Some(before) => self.state(before).next = next,
         }
-        if next != 0 {
-            self.block(next).previous = previous;
+        if let Some(after) = next {
+            self.state(after).previous = previous;
         }
     }
 
     /// An object of the current block, or of one that has room.
     fn pop(&self) -> Option<usize> {
-        let mut at = self.0.current.load(Relaxed);
-        if at == 0 {
-            at = self.0.partial.load(Relaxed);
-            if at == 0 {
-                return None;
-            }
-            self.unlist(at);
-            self.0.current.store(at, Relaxed);
-        }
-        let block = self.block(at);
-        let index = match block.free {
-            0 => {
-                block.fresh += 1;
-                block.fresh - 1
-            }
-            first => {
-                let object = at + HEADER + (first as usize - 1) * block.size as usize;
-                // SAFETY: an object of the block that was given back: its first word is ours.
-                block.free = unsafe { *(object as *const u32) };
-                first - 1
+        let block = match get(&self.0.current) {
+            Some(block) => block,
+            None => {
+                let block = get(&self.0.partial)?;
+                self.unlist(block);
+                set(&self.0.current, Some(block));
+                block
             }
         };
-        block.used += 1;
-        if block.used == block.capacity {
-            self.0.current.store(0, Relaxed);
+        let (state, size) = (self.state(block), block.size.load(Relaxed) as usize);
+        let object = match state.free {
+            0 => {
+                state.fresh += 1;
+                state.at + (state.fresh as usize - 1) * size
+            }
+            first => {
+                let object = state.at + (first as usize - 1) * size;
+                // SAFETY: an object of the block that was given back: its first word is ours.
+                state.free = unsafe { *(object as *const u32) };
+                object
+            }
+        };
+        state.used += 1;
+        if state.used == state.capacity {
+            set(&self.0.current, None);
         }
-        Some(at + HEADER + index as usize * block.size as usize)
+        Some(object)
     }
 }
 
@@ -220,32 +290,47 @@ impl Drop for Held {
     }
 }
 
+/// The bin of a site and class; `None`: it has none yet.
+fn bin(site: usize, class: usize) -> Option<&'static Bin> {
+    // SAFETY: one row for each site, never unmapped.
+    let rows: &'static [AtomicU32] = unsafe { ROWS.load(Relaxed).add(site).as_ref() }?;
+    let entry = rows.get(class)?;
+    let mut made = None;
+    let mut found = entry.load(Acquire);
+    loop {
+        if found & MADE != 0 {
+            // SAFETY: inside the table, which is never unmapped; zeroed ones are valid.
+            return Some(unsafe { &*BINS.load(Relaxed).add((found & !MADE) as usize) });
+        }
+        if (found as usize) >= FIRST && made.is_none() {
+            let one_more = |n| ((n as usize) < sites::MAX_SITES * CLASSES).then_some(n + 1);
+            made = Some(BINS_MADE.fetch_update(Relaxed, Relaxed, one_more).ok()?);
+        }
+        let next = made.map_or(found + u32::from(SIZES[class]), |number| MADE | number);
+        match entry.compare_exchange(found, next, AcqRel, Acquire) {
+            Ok(_) if next & MADE == 0 => return None,
+            Ok(_) => found = next,
+            Err(now) => found = now,
+        }
+    }
+}
+
 /// A small object of a site; null: the next allocator is to serve it.
 pub fn allocate(thread: &Thread, index: usize, site: &'static Site, size: usize, zero: bool) -> *mut u8 {
-    let (Some(class), bins) = (class_of(size), BINS.load(Relaxed)) else { return core::ptr::null_mut() };
-    if bins.is_null() {
-        return core::ptr::null_mut();
-    }
-    // SAFETY: one bin for each site and class, never unmapped; zeroed ones are valid.
-    let bin: &'static Bin = unsafe { &*bins.add(index * CLASSES + class) };
-    if bin.begun.load(Relaxed) < FIRST {
-        bin.begun.fetch_add(size, Relaxed);
-        return core::ptr::null_mut();
-    }
+    let Some(class) = class_of(size) else { return core::ptr::null_mut() };
+    let Some(bin) = bin(index, class) else { return core::ptr::null_mut() };
     let Some(held) = Held::take(bin) else { return core::ptr::null_mut() };
     let object = held.pop().or_else(|| {
         let at = manage::block(thread, index, site) as usize;
         if at == 0 {
             return None;
         }
-        let size = u32::from(SIZES[class]);
-        let capacity = (ROOM / size as usize) as u32;
-        let (made, bin) = (bin.made.load(Relaxed), &raw const *bin);
-        let block =
-            Block { bin, next: 0, previous: 0, made, size, capacity, used: 0, fresh: 0, free: 0, listed: false };
-        // SAFETY: fresh memory of BLOCK bytes, ours alone.
-        unsafe { (at as *mut Block).write(block) };
-        held.0.current.store(at, Relaxed);
+        let block = entry(at)?;
+        let (size, made) = (u32::from(SIZES[class]), bin.made.load(Relaxed));
+        *held.state(block) = State { at, capacity: BLOCK as u32 / size, made, ..State::default() };
+        block.bin.store(core::ptr::from_ref(bin).cast_mut(), Relaxed);
+        block.size.store(size, Release);
+        set(&bin.current, Some(block));
         held.pop()
     });
     drop(held);
@@ -257,50 +342,54 @@ pub fn allocate(thread: &Thread, index: usize, site: &'static Site, size: usize,
     object as *mut u8
 }
 
-/// The block that a small object lies in, if the address is one's.
+/// The block that a managed address lies in, if it is a small object's.
 #[inline]
-pub fn block_of(addr: usize) -> Option<usize> {
-    let block = addr & !(BLOCK - 1);
-    (enabled() && block != addr && objects::is_block(block)).then_some(block)
+pub fn block_of(addr: usize) -> Option<&'static Block> {
+    entry(addr).filter(|block| block.size.load(Acquire) != 0)
 }
 
-/// Bytes the program may use of a small object of this block.
-pub fn usable(block: usize) -> usize {
-    // SAFETY: a live block; its size never changes.
-    unsafe { (*(block as *const Block)).size as usize }
-}
+impl Block {
+    /// Bytes the program may use of each of its objects.
+    pub fn usable(&self) -> usize {
+        self.size.load(Relaxed) as usize
+    }
 
-/// Frees a small object. Returns whether its block is empty and is now to be freed by the caller: nobody takes
-/// from it any more.
-pub fn free(addr: usize, at: usize) -> bool {
-    // SAFETY: a live block: it holds at least this object. `bin` and `size` never change.
-    let (bin, size) = unsafe { ((*(at as *const Block)).bin, (*(at as *const Block)).size as usize) };
-    // SAFETY: bins are never unmapped.
-    let Some(held) = Held::take(unsafe { &*bin }) else { return false };
-    let block = held.block(at);
-    let offset = addr - at;
-    // A wild address, or a block that a parent was at work on when it forked: left alone.
-    if offset < HEADER || (offset - HEADER) % size != 0 || block.made != held.0.made.load(Relaxed) || block.used == 0 {
-        return false;
-    }
-    // SAFETY: an object of this block that its owner gave back.
-    unsafe { *(addr as *mut u32) = block.free };
-    block.free = ((offset - HEADER) / size) as u32 + 1;
-    block.used -= 1;
-    let current = held.0.current.load(Relaxed);
-    if current == at {
-        return false;
-    }
-    if block.used == 0 && (current != 0 || (block.listed && (block.next != 0 || block.previous != 0))) {
-        if block.listed {
-            held.unlist(at);
+    /// Frees one of its objects. If that was the last one, the block is no more, and what is returned is its memory, which is now to
+    /// be freed by the caller.
+    pub fn free(&'static self, addr: usize) -> Option<usize> {
+        // SAFETY: null or a bin, which is never unmapped.
+        let held = Held::take(unsafe { self.bin.load(Relaxed).as_ref() }?)?;
+        let (state, size) = (held.state(self), self.usable());
+        let offset = addr % BLOCK;
+        let index = offset.checked_div(size)?;
+        // A wild address, or a block that a parent was at work on when it forked: left alone.
+        let live = index * size == offset && index < state.fresh as usize && state.used > 0;
+        if !live || state.made != held.0.made.load(Relaxed) {
+            return None;
         }
-        return true;
+        // SAFETY: an object of this block that its owner gave back.
+        unsafe { *(addr as *mut u32) = state.free };
+        state.free = index as u32 + 1;
+        state.used -= 1;
+        let current = get(&held.0.current);
+        if current.is_some_and(|current| core::ptr::eq(current, self)) {
+            return None;
+        }
+        let (listed, at) = (state.listed, state.at);
+        // One empty block is kept for what comes next.
+        let only = current.is_none() && !(listed && (state.next.is_some() || state.previous.is_some()));
+        if state.used == 0 && !only {
+            if listed {
+                held.unlist(self);
+            }
+            self.size.store(0, Release);
+            return Some(at);
+        }
+        if !listed {
+            held.list(self);
+        }
+        None
     }
-    if !block.listed {
-        held.list(at);
-    }
-    false
 }
 
 #[cfg(test)]
@@ -318,8 +407,8 @@ mod tests {
                 "{size} in {}",
                 SIZES[class]
             );
-            let left = ROOM % usize::from(SIZES[class]);
-            assert!(left * 16 <= ROOM, "{left} bytes of a block of {} are left", SIZES[class]);
+            let left = BLOCK % usize::from(SIZES[class]);
+            assert!(left * 64 <= BLOCK, "{left} bytes of a block of {} are left", SIZES[class]);
         }
         assert_eq!(class_of(LARGEST + 1), None);
     }
