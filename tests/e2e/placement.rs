@@ -7,7 +7,12 @@ use std::path::Path;
 
 /// A plan for `program`'s `hot` (to `fast`) and `cold` (to `slow`), whatever their misses; `tiers` are the tables of both.
 fn plan(room: &Room, command: &[&str], tiers: &str) {
-    room.record(&["--sampler", "none"], "p.hearth", command).expect(0);
+    plan_with(room, &[], command, tiers);
+}
+
+/// The same from a profile recorded with these options.
+fn plan_with(room: &Room, options: &[&str], command: &[&str], tiers: &str) {
+    room.record(&[&["--sampler", "none"], options].concat(), "p.hearth", command).expect(0);
     let text = room.hearth(&["plan", "p.hearth", "--fast", "1GiB"]).expect(0).stdout;
     let start = text.find("\n[[tier]]").expect("tiers") + 1;
     let next = |table| text[start..].find(table).map_or(text.len(), |at| start + at);
@@ -72,6 +77,25 @@ fn objects_land_in_the_heaps_of_their_tiers() {
         assert!(present(site) >= OBJECT * 9 / 10, "read back from the kernel: {site:?}");
     }
     assert!(landing.unmatched.is_empty(), "{landing:?}");
+}
+
+/// Paper 003, Fig. 4b: objects of 64 and 100 bytes, made in turns, each in the heap of its own site's tier.
+#[test]
+fn small_objects_land_in_the_heaps_of_their_tiers() {
+    let room = Room::new();
+    let command = [&*program("placed_small"), "1"];
+    let plain = room.plain(&command).expect(0).stdout;
+    plan_with(&room, &["--small"], &command, "[[tier]]\nname = \"fast\"\n\n[[tier]]\nname = \"slow\"\n");
+    let landing = landed(&room, &command, &plain);
+    // In blocks of 64 KiB; of each site the first 32 KiB are the program's own allocator's.
+    for (function, tier, bytes) in [("hot", 0, 80_000 * 64), ("cold", 1, 160_000 * 112)] {
+        let site = site(&landing, function);
+        let placed = site.placed[tier].0;
+        println!("{function}: {placed} bytes in blocks for {bytes} bytes of objects");
+        assert!((bytes - (64 << 10)..bytes + (128 << 10)).contains(&placed), "{site:?}");
+        assert_eq!(site.placed[1 - tier].0, 0, "{site:?}");
+        assert!(present(site) >= placed * 9 / 10, "read back from the kernel: {site:?}");
+    }
 }
 
 #[test]

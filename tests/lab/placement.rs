@@ -75,6 +75,31 @@ fn a_guided_run_places_every_page_as_planned_and_falls_back_when_the_tier_is_ful
     );
 }
 
+/// From a profile with `--small`: each object of 64 or 100 bytes is where its site was planned, though they were made in turns.
+#[test]
+fn small_objects_go_where_their_sites_are_planned() {
+    let lab = Lab::enter();
+    let (placed, hearth) = (program("placed_small"), hearth());
+    let record = [hearth.to_str().expect("readable"), "record", "--small", "--sampler", "lab", "-o", "p.hearth", "--"];
+    lab.run(&["--fast", "64MiB"], &[&record[..], &[&placed, "2"]].concat());
+    lab.room.hearth(&["plan", "p.hearth", "--platform", PLATFORM, "--fast", "12MiB", "-o", "plan.toml"]).expect(0);
+    let (ended, figures) = lab.run(&["--placement", "plan:plan.toml", "--fast", "16MiB"], &[&placed, "1"]);
+    println!("{}", ended.stdout);
+    let landed = landing(&figures);
+    for (object, tier, node) in [("hot", "dram", 0), ("cold", "cxl", 1)] {
+        let site = site(&landed, object);
+        assert_eq!(site.planned, tier, "{site:?}");
+        let told = site.on_planned.expect("read back");
+        // The first 32 KiB of a site are the program's own allocator's, which are a hundredth.
+        let own = share(pages(&ended, object, false), node);
+        assert!(
+            told >= 0.99 && own >= 0.98,
+            "{object}: {told} as told, {own} as the program sees it; {}",
+            ended.stdout
+        );
+    }
+}
+
 #[test]
 fn being_guided_takes_no_time() {
     let lab = Lab::enter();
