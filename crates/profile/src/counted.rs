@@ -2,7 +2,7 @@
 //! up. A sample stands for as many misses as its weight says.
 
 use crate::estimate::SiteEstimate;
-use crate::schema::{DHAT, LAB, MISS_INTERVAL_NS};
+use crate::schema::{DHAT, LAB, miss_interval_ns};
 use crate::summary::{spread, unsigned};
 use model::Pattern;
 use rusqlite::{Connection, OptionalExtension, Result};
@@ -77,9 +77,10 @@ pub(crate) fn counted(db: &Connection, sampler: &str, interval: u64, intervals: 
         e.store_misses += store_weight;
         *ahead.entry(site).or_default() += unsigned(r, 4)?;
         // What lies beyond the end of the run (by the clocks' disagreement) belongs to its last interval.
-        let start = start.min((intervals as u64 * interval).saturating_sub(MISS_INTERVAL_NS));
-        let rate = (load_weight + store_weight) / MISS_INTERVAL_NS as f64;
-        spread(&mut e.misses, rate, start, start + MISS_INTERVAL_NS, interval);
+        let width = miss_interval_ns(start);
+        let start = start.min((intervals as u64).saturating_mul(interval).saturating_sub(width));
+        let rate = (load_weight + store_weight) / width as f64;
+        spread(&mut e.misses, rate, start, start.saturating_add(width), interval);
     }
     // Only the lab tells what the prefetcher did.
     for (site, e) in out.sites.iter_mut().filter(|_| sampler == LAB) {

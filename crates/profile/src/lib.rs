@@ -8,6 +8,7 @@
 //! * `chunks` – large objects in slices.
 //! * `counted` – the same from a sampler that sees misses themselves.
 //! * `touches` – samples by function.
+//! * `thin` – which samples are kept where there are very many.
 
 mod amend;
 mod chunks;
@@ -16,13 +17,14 @@ pub mod estimate;
 mod reader;
 pub mod schema;
 mod summary;
+mod thin;
 mod touches;
 mod writer;
 
 pub use amend::{Amend, Life, ProcessLife};
 pub use chunks::{ChunkHeat, ChunkRow};
 pub use reader::{Profile, open};
-pub use schema::{DHAT, LAB, MISS_INTERVAL_NS, PERF, PERF_DATA};
+pub use schema::{DHAT, LAB, MISS_INTERVAL_NS, PERF, PERF_DATA, miss_interval_ns};
 pub use writer::{
     Cohort, FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow,
     VisitRow, Writer,

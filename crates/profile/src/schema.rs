@@ -7,8 +7,15 @@ pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// version 4 no table `churn`; version 5 no table `chunk`.
 pub const VERSION: i64 = 6;
 
-/// Length of the intervals of the table `miss`, in ns.
+/// Length of the intervals of the table `miss` at first, in ns.
 pub const MISS_INTERVAL_NS: u64 = 10_000_000;
+
+/// Length of the interval that a time of the run lies in, in ns: twice as long each time the run gets twice as old, and never
+/// longer than the 300th part of what has passed, so that the rows of a long run are few and no picture shows the difference.
+pub fn miss_interval_ns(time_ns: u64) -> u64 {
+    let times = time_ns / (300 * MISS_INTERVAL_NS);
+    MISS_INTERVAL_NS << times.checked_ilog2().unwrap_or(0)
+}
 /// Name of the lab's virtual PEBS.
 pub const LAB: &str = "lab";
 /// Name of the processor's own samples, taken by the recorder.

@@ -130,8 +130,8 @@ pub(crate) fn bad(column: usize, what: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, what.into())
 }
 
-/// Reads objects and samples of all sites.
-fn gather(db: &Connection) -> Result<Gathered> {
+/// Reads objects of all sites, and what estimates are made of if that is asked for; else samples are only counted.
+fn gather(db: &Connection, sampled: bool) -> Result<Gathered> {
     let mut duration: u64 = db.query_row("SELECT duration_ns FROM run", [], |r| unsigned(r, 0))?;
     let last: Option<i64> =
         db.query_row("SELECT max(max(alloc_ns), max(ifnull(free_ns, 0))) FROM object", [], |r| r.get(0))?;
@@ -180,8 +180,10 @@ fn gather(db: &Connection) -> Result<Gathered> {
         memory.first_alloc = memory.first_alloc.min(alloc);
         memory.last_free = memory.last_free.max(free);
         memory.total_lifetime = memory.total_lifetime.saturating_add(free - alloc);
-        samples.page_seconds.resize(intervals, 0.0);
-        spread(&mut samples.page_seconds, size.div_ceil(PAGE) as f64 / 1e9, alloc, free, interval);
+        if sampled {
+            samples.page_seconds.resize(intervals, 0.0);
+            spread(&mut samples.page_seconds, size.div_ceil(PAGE) as f64 / 1e9, alloc, free, interval);
+        }
         let steps = steps.entry(site).or_default();
         steps.push((alloc, size as i64, size as i64));
         steps.push((free, -(size as i64), -(size as i64)));
@@ -191,8 +193,10 @@ fn gather(db: &Connection) -> Result<Gathered> {
         memory.add(*tier, c);
         let (from, to, seconds) = (c.start_ns, c.end_ns, c.end_ns.saturating_sub(c.start_ns) as f64 / 1e9);
         if seconds > 0.0 {
-            samples.page_seconds.resize(intervals, 0.0);
-            spread(&mut samples.page_seconds, c.page_seconds / seconds / 1e9, from, to, interval);
+            if sampled {
+                samples.page_seconds.resize(intervals, 0.0);
+                spread(&mut samples.page_seconds, c.page_seconds / seconds / 1e9, from, to, interval);
+            }
             let alive = (c.byte_seconds / seconds) as i64;
             steps.entry(*site).or_default().extend([(from, alive, 0), (to, -alive, 0)]);
         }
@@ -204,17 +208,17 @@ fn gather(db: &Connection) -> Result<Gathered> {
         memory.live = vec![0; intervals];
         let (mut live, mut own, mut at) = (0i64, 0i64, 0);
         for (time, step, own_step) in steps {
-            while at < intervals && at as u64 * interval <= time {
+            while at < intervals && (at as u64).saturating_mul(interval) <= time {
                 // An object allocated at the very start of an interval is alive at its start.
-                if at as u64 * interval == time && step > 0 {
+                if (at as u64).saturating_mul(interval) == time && step > 0 {
                     break;
                 }
                 memory.live[at] = live.max(0) as u64;
                 at += 1;
             }
-            live += step;
+            live = live.saturating_add(step);
             // A moment at which others were alive is in their cohorts' peaks; here they count with their mean only.
-            own += own_step;
+            own = own.saturating_add(own_step);
             memory.peak = memory.peak.max(own.max(0) as u64);
         }
         // An object that lived for less than a tick of the clock was still there.
@@ -235,6 +239,13 @@ fn gather(db: &Connection) -> Result<Gathered> {
         return Ok(Gathered { duration, interval, sites, chunks, samples, astray, counted: Some(counted) });
     }
     let mut gathered = Gathered { duration, interval, sites, chunks, samples: 0, astray: 0, counted: None };
+    if !sampled {
+        (gathered.samples, gathered.astray) =
+            db.query_row("SELECT count(*), count(*) - count(object) FROM visit", [], |r| {
+                Ok((unsigned(r, 0)?, unsigned(r, 1)?))
+            })?;
+        return Ok(gathered);
+    }
     let large = Large::read(db)?;
     let mut s = db.prepare(
         "SELECT site, process, addr, time_ns, wait_ns, store, burst_accesses, burst_stores, burst_lines,
@@ -286,35 +297,36 @@ pub(crate) fn spread(intervals: &mut [f64], weight: f64, from: u64, to: u64, int
     let last = intervals.len() - 1;
     let (first, end) = ((from / interval) as usize, (to / interval) as usize);
     for (i, slot) in intervals.iter_mut().enumerate().take(end.min(last) + 1).skip(first.min(last)) {
-        let start = i as u64 * interval;
-        let overlap = to.min(start + interval).saturating_sub(from.max(start));
+        let start = (i as u64).saturating_mul(interval);
+        let overlap = to.min(start.saturating_add(interval)).saturating_sub(from.max(start));
         *slot += weight * overlap as f64;
     }
 }
 
-fn estimates(db: &Connection, gathered: &Gathered) -> Result<Vec<SiteEstimate>> {
+/// Uses up the samples.
+fn estimates(db: &Connection, gathered: &mut Gathered) -> Result<Vec<SiteEstimate>> {
     if let Some(counted) = &gathered.counted {
         return Ok(gathered.sites.keys().map(|s| counted.sites.get(s).cloned().unwrap_or_default()).collect());
     }
     let llc: u64 = db.query_row("SELECT llc FROM machine", [], |r| unsigned(r, 0))?;
-    let samples: Vec<SiteSamples> = gathered.sites.values().map(|(_, s)| s.clone()).collect();
+    let samples: Vec<SiteSamples> = gathered.sites.values_mut().map(|(_, s)| std::mem::take(s)).collect();
     Ok(estimate(&samples, gathered.interval as f64 / 1e9, llc))
 }
 
 /// Fills the tables `estimate` and `heat`, and the heat of chunks where it is estimated.
 pub(crate) fn store_estimates(db: &Connection) -> Result<()> {
-    let gathered = gather(db)?;
+    let mut gathered = gather(db, true)?;
     if gathered.samples == 0 {
         return Ok(());
     }
-    let estimates = estimates(db, &gathered)?;
+    let estimates = estimates(db, &mut gathered)?;
     let mut totals = db.prepare("INSERT OR REPLACE INTO estimate VALUES (?, ?, ?, ?, ?, ?)")?;
     let mut heat = db.prepare("INSERT OR REPLACE INTO heat VALUES (?, ?, ?)")?;
     for (site, e) in gathered.sites.keys().zip(&estimates) {
         let (pattern, stride) = pattern_text(e.pattern);
         totals.execute(params![site, e.load_misses, e.store_misses, pattern, stride, e.samples as i64])?;
         for (i, misses) in e.misses.iter().enumerate().filter(|(_, m)| **m > 0.0) {
-            heat.execute(params![site, i as i64 * gathered.interval as i64, misses])?;
+            heat.execute(params![site, (i as u64).saturating_mul(gathered.interval) as i64, misses])?;
         }
     }
     if gathered.counted.is_none() {
@@ -336,11 +348,11 @@ fn pattern_text(p: Pattern) -> (&'static str, Option<i64>) {
     }
 }
 
-/// Reads the tables `estimate` and `heat`, or makes the estimates if the recorder did not get that far.
-fn read_estimates(db: &Connection, gathered: &Gathered) -> Result<HashMap<i64, SiteEstimate>> {
-    let stored: i64 = db.query_row("SELECT count(*) FROM estimate", [], |r| r.get(0))?;
-    if stored == 0 {
-        return Ok(gathered.sites.keys().copied().zip(estimates(db, gathered)?).collect());
+/// Reads the tables `estimate` and `heat`, if they were `stored`, or makes the estimates if the recorder did not get that far.
+fn read_estimates(db: &Connection, gathered: &mut Gathered, stored: bool) -> Result<HashMap<i64, SiteEstimate>> {
+    if !stored {
+        let estimates = estimates(db, gathered)?;
+        return Ok(gathered.sites.keys().copied().zip(estimates).collect());
     }
     let intervals = gathered.duration.div_ceil(gathered.interval) as usize;
     let mut out = HashMap::new();
@@ -425,34 +437,51 @@ fn call_stacks(db: &Connection, Symbols { modules, lines }: &Symbols) -> Result<
     Ok(sites)
 }
 
-/// Bytes of each site by node, at the reading that found most of it resident.
-fn resident(db: &Connection) -> Result<HashMap<i64, Vec<(i32, Bytes)>>> {
-    // Of the columns beside max() SQLite takes the row that holds it.
-    let mut s = db.prepare(
-        "SELECT r.site, r.node, sum(r.bytes) FROM residency r JOIN
-         (SELECT site, time_ns, max(present) FROM
-          (SELECT site, time_ns, sum(CASE WHEN node >= 0 THEN bytes ELSE 0 END) AS present FROM residency
-           GROUP BY site, time_ns) GROUP BY site) f
-         ON f.site = r.site AND f.time_ns = r.time_ns GROUP BY r.site, r.node ORDER BY r.site, r.node",
-    )?;
-    let mut out: HashMap<i64, Vec<(i32, Bytes)>> = HashMap::new();
-    for row in s.query_map([], |r| Ok((r.get(0)?, (r.get(1)?, Bytes(unsigned(r, 2)?)))))? {
-        let (site, node) = row?;
-        out.entry(site).or_default().push(node);
-    }
-    Ok(out)
+/// Where the pages of a site were, reading by reading.
+#[derive(Default)]
+struct Readings {
+    /// Resident bytes, by time of the reading.
+    resident: Vec<(u64, u64)>,
+    /// The bytes by node of the last reading, and of that which found most resident.
+    last: BTreeMap<i32, u64>,
+    fullest: (u64, BTreeMap<i32, u64>),
 }
 
-/// Bytes of each site that were resident, by time of the reading.
-fn residency(db: &Connection) -> Result<HashMap<i64, Vec<(u64, u64)>>> {
-    let mut s = db.prepare(
-        "SELECT site, time_ns, sum(CASE WHEN node >= 0 THEN bytes ELSE 0 END) FROM residency
-         GROUP BY site, time_ns ORDER BY site, time_ns",
-    )?;
-    let mut out: HashMap<i64, Vec<(u64, u64)>> = HashMap::new();
-    for row in s.query_map([], |r| Ok((r.get(0)?, (unsigned(r, 1)?, unsigned(r, 2)?))))? {
-        let (site, reading) = row?;
-        out.entry(site).or_default().push(reading);
+impl Readings {
+    /// Adds a part of a reading; those of one reading come one after the other.
+    fn add(&mut self, time: u64, node: i32, bytes: u64) {
+        if self.resident.last().is_none_or(|last| last.0 != time) {
+            self.close();
+            self.resident.push((time, 0));
+        }
+        *self.last.entry(node).or_default() += bytes;
+        if let Some((_, resident)) = self.resident.last_mut().filter(|_| node >= 0) {
+            *resident += bytes;
+        }
+    }
+
+    /// The last reading is whole.
+    fn close(&mut self) {
+        let last = std::mem::take(&mut self.last);
+        let present = self.resident.last().map_or(0, |r| r.1);
+        if self.fullest.1.is_empty() || present > self.fullest.0 {
+            self.fullest = (present, last);
+        }
+    }
+}
+
+/// All readings, by site.
+fn readings(db: &Connection) -> Result<HashMap<i64, Readings>> {
+    // Without an order of SQLite's making: they were written in that of time, and a long run has a million.
+    let mut s = db.prepare("SELECT site, time_ns, node, bytes FROM residency")?;
+    let mut out: HashMap<i64, Readings> = HashMap::new();
+    let mut rows = s.query([])?;
+    while let Some(r) = rows.next()? {
+        out.entry(r.get(0)?).or_default().add(unsigned(r, 1)?, r.get(2)?, unsigned(r, 3)?);
+    }
+    for readings in out.values_mut() {
+        readings.close();
+        readings.resident.sort_by_key(|r| r.0);
     }
     Ok(out)
 }
@@ -489,8 +518,9 @@ fn latency(db: &Connection) -> Result<HashMap<i64, f64>> {
 
 /// The whole profile, summed up.
 pub(crate) fn observed(db: &Connection) -> Result<Observed> {
-    let gathered = gather(db)?;
-    let estimates = read_estimates(db, &gathered)?;
+    let stored: bool = db.query_row("SELECT EXISTS (SELECT 1 FROM estimate)", [], |r| r.get(0))?;
+    let mut gathered = gather(db, !stored)?;
+    let estimates = read_estimates(db, &mut gathered, stored)?;
     let symbols = symbols(db)?;
     let mut stacks = call_stacks(db, &symbols)?;
     let names: HashMap<i64, SiteId> = stacks.iter().map(|(row, site)| (*row, site.id)).collect();
@@ -501,15 +531,14 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
         Some(text) => serde_json::from_str(&text).map_err(|e| bad(0, e.to_string()))?,
         None => Vec::new(),
     };
-    let resident = resident(db)?;
     let latency = latency(db)?;
     let interval = gathered.interval;
 
     let intervals = gathered.duration.div_ceil(interval);
     let mut timeline: Vec<TimePoint> = (0..intervals)
-        .map(|i| TimePoint { at: Nanos(i * interval), live: vec![], misses: vec![], resident: vec![] })
+        .map(|i| TimePoint { at: Nanos(i.saturating_mul(interval)), live: vec![], misses: vec![], resident: vec![] })
         .collect();
-    let readings = residency(db)?;
+    let mut readings = readings(db)?;
     let mut sites = Vec::new();
     for (row, (memory, _)) in &gathered.sites {
         let Some(site) = stacks.remove(row) else { continue };
@@ -519,10 +548,11 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
                 point.live.push((site.id, Bytes(bytes)));
             }
         }
-        let mut readings = readings.get(row).into_iter().flatten().peekable();
+        let Readings { resident, fullest: (_, nodes), .. } = readings.remove(row).unwrap_or_default();
+        let mut readings = resident.into_iter().peekable();
         let mut last = 0;
         for (point, &live) in timeline.iter_mut().zip(&memory.live) {
-            while let Some(&(_, bytes)) = readings.next_if(|r| r.0 < point.at.0 + interval) {
+            while let Some((_, bytes)) = readings.next_if(|r| r.0 < point.at.0.saturating_add(interval)) {
                 last = bytes;
             }
             // Between two readings a site may have freed all, or some.
@@ -539,7 +569,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
         if memory.objects == 0 {
             continue;
         }
-        let nodes = resident.get(row).cloned().unwrap_or_default();
+        let nodes: Vec<(i32, Bytes)> = nodes.into_iter().map(|(node, bytes)| (node, Bytes(bytes))).collect();
         let mut lives: Vec<Life> = memory
             .lives
             .iter()

@@ -7,6 +7,7 @@
 
 use crate::chunks::{self, ChunkRow};
 use crate::reader::{Kind, look_at};
+use crate::thin::Thin;
 use crate::{Error, schema, summary};
 use model::{Module, Nanos, PlannedTier, SiteId, SiteKind, SourceLine};
 use rusqlite::{Connection, ErrorCode, params};
@@ -260,6 +261,7 @@ pub struct Writer {
     sites: HashMap<SiteId, i64>,
     modules: HashMap<Module, i64>,
     processes: i64,
+    thin: Thin,
 }
 
 impl Writer {
@@ -299,7 +301,7 @@ impl Writer {
             db.busy_timeout(Duration::ZERO)?;
             db.set_prepared_statement_cache_capacity(32);
             db.execute_batch(&format!(
-                "PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;
+                "PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; PRAGMA cache_size = -16384;
                  BEGIN; PRAGMA application_id = {}; PRAGMA user_version = {}; {}",
                 schema::APPLICATION_ID,
                 schema::VERSION,
@@ -346,7 +348,14 @@ impl Writer {
             let _ = std::fs::remove_file(path);
             fail(e.to_string())
         })?;
-        Ok(Writer { db, path: path.to_owned(), sites: HashMap::new(), modules: HashMap::new(), processes: 0 })
+        Ok(Writer {
+            db,
+            path: path.to_owned(),
+            sites: HashMap::new(),
+            modules: HashMap::new(),
+            processes: 0,
+            thin: Thin::default(),
+        })
     }
 
     fn fail(&self, e: rusqlite::Error) -> Error {
@@ -502,7 +511,13 @@ impl Writer {
         )
     }
 
-    /// Adds a visit.
+    /// Whether a sample of this place and time is to be written; in long runs a part is, evenly chosen, so that a profile does not
+    /// grow for ever. One that is to be has to be.
+    pub fn keeps(&mut self, process: i64, addr: u64, time_ns: u64) -> bool {
+        self.thin.keeps(process, addr, time_ns)
+    }
+
+    /// Adds a visit that is to be kept.
     pub fn visit(&mut self, v: &VisitRow) -> Result<(), Error> {
         let b = v.burst;
         self.put(
@@ -528,7 +543,7 @@ impl Writer {
         )
     }
 
-    /// Adds an armed page that stayed untouched.
+    /// Adds an armed page that stayed untouched, to be kept.
     pub fn quiet(&mut self, q: &QuietRow) -> Result<(), Error> {
         self.put(
             "INSERT INTO quiet VALUES (?, ?, ?, ?, ?, ?)",
@@ -603,6 +618,7 @@ impl Writer {
     /// Makes everything so far durable against the end of this process. `now` is the time of the run.
     pub fn commit(&mut self, now: Nanos) -> Result<(), Error> {
         self.put("UPDATE run SET duration_ns = ?", [now.0 as i64])?;
+        self.thin.sweep(&self.db).map_err(|e| self.fail(e))?;
         // A commit that failed for want of space has ended the transaction; a new one begins all the same.
         let commit = if self.db.is_autocommit() { "" } else { "COMMIT;" };
         match self.db.execute_batch(&format!("{commit} BEGIN IMMEDIATE")) {
@@ -618,6 +634,9 @@ impl Writer {
         self.commit(duration)?;
         let work = |db: &Connection| -> rusqlite::Result<()> {
             db.execute("UPDATE run SET outcome = ?", [outcome])?;
+            if self.thin.one_of() > 1 {
+                db.execute("INSERT INTO meta VALUES ('samples', ?)", [format!("1/{}", self.thin.one_of())])?;
+            }
             summary::store_estimates(db)?;
             db.execute_batch("COMMIT; ANALYZE")
         };

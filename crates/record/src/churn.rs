@@ -13,12 +13,15 @@ use std::collections::HashMap;
 /// Objects of a site with a row of their own, before others are told together; and as many again that lived long.
 const OWN_ROWS: u32 = 1000;
 /// When the profile has so many of them, a site gets few.
-const MANY_ROWS: u64 = 1_000_000;
+const MANY_ROWS: u64 = 500_000;
 const FEW_ROWS: u32 = 16;
 /// An object has lived long if it did for one part in so many of the run so far.
 const LONG: u64 = 64;
-/// Most cohorts of a group; with more, two neighbours become one.
+/// Most cohorts of a group; with more, two neighbours become one. Where there are so many groups that all of them together would
+/// have more than [`ALL_COHORTS`], less.
 const COHORTS: usize = 256;
+const ALL_COHORTS: usize = 1 << 18;
+const FEW_COHORTS: usize = 4;
 /// Interval of a cohort at first, in ns.
 const INTERVAL_NS: u64 = 10_000_000;
 const PAGE: u64 = 4096;
@@ -49,7 +52,7 @@ struct Group {
 }
 
 impl Group {
-    fn add(&mut self, cohort: &Cohort) {
+    fn add(&mut self, cohort: &Cohort, most: usize) {
         if self.interval == 0 {
             self.interval = INTERVAL_NS;
         }
@@ -61,9 +64,9 @@ impl Group {
             _ => self.cohorts.insert(at, (number, *cohort)),
         }
         self.changed = self.changed.min(at);
-        while self.cohorts.len() > COHORTS {
+        while self.cohorts.len() > most {
             self.interval *= 2;
-            let mut fewer: Vec<(u64, Cohort)> = Vec::with_capacity(COHORTS);
+            let mut fewer: Vec<(u64, Cohort)> = Vec::with_capacity(most);
             for (number, cohort) in self.cohorts.drain(..) {
                 match fewer.last_mut() {
                     Some((n, there)) if *n == number / 2 => add(there, &cohort),
@@ -140,8 +143,7 @@ impl Churn {
             return Told::Alone;
         }
         let (seconds, pages) = (lifetime as f64 / 1e9, o.size.div_ceil(PAGE));
-        let group = self.groups.entry((process, o.site, o.tier)).or_default();
-        group.add(&Cohort {
+        let cohort = Cohort {
             start_ns: o.alloc_ns,
             end_ns: o.alloc_ns.max(free_ns),
             objects: 1,
@@ -151,7 +153,9 @@ impl Churn {
             page_seconds: pages as f64 * seconds,
             lifetime_seconds: seconds,
             peak,
-        });
+        };
+        let most = (ALL_COHORTS / self.groups.len().max(1)).clamp(FEW_COHORTS, COHORTS);
+        self.groups.entry((process, o.site, o.tier)).or_default().add(&cohort, most);
         Told::Together
     }
 

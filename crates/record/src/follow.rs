@@ -5,6 +5,7 @@
 
 use crate::Error;
 use crate::code::Code;
+use crate::live::Live;
 use crate::maps::{Layout, Loaded};
 use crate::misses::{ChunkMisses, Counts, Miss, Misses, Place, Source, Sourced};
 use crate::residency::SitePages;
@@ -209,7 +210,7 @@ pub struct Follower {
     held: VecDeque<Taken>,
     modules: HashMap<u16, Module>,
     told: HashSet<SiteId>,
-    live: BTreeMap<u64, Object>,
+    live: Live,
     misses: Option<Misses>,
     touches: Touches,
     /// Modules that were seen, with the addresses of their variables.
@@ -226,7 +227,7 @@ impl Follower {
             held: VecDeque::new(),
             modules: HashMap::new(),
             told: HashSet::new(),
-            live: BTreeMap::new(),
+            live: Live::default(),
             misses: None,
             touches: Touches::default(),
             loaded: HashMap::new(),
@@ -245,8 +246,8 @@ impl Follower {
     }
 
     /// Live objects.
-    pub fn live(&self) -> impl Iterator<Item = &Object> {
-        self.live.values()
+    pub fn live(&self) -> &Live {
+        &self.live
     }
 
     /// Time of the last event applied.
@@ -270,7 +271,7 @@ impl Follower {
             self.one(taken, tally, sink)?;
         }
         if let Some(misses) = &mut self.misses {
-            misses.settle(horizon);
+            misses.settle(horizon, &self.live);
         }
         Ok(())
     }
@@ -282,7 +283,7 @@ impl Follower {
             self.apply(miss.time_ns, tally, sink)?;
         }
         if let Some(misses) = &mut self.misses {
-            misses.miss(miss);
+            misses.miss(miss, &self.live);
         }
         tally.visits += 1;
         Ok(())
@@ -351,7 +352,7 @@ impl Follower {
             What::Free { addr } => {
                 // Unknown: allocated before a fork, or its allocation was lost. Older than the object: that one was
                 // put to rest already when its address was handed out again.
-                if self.live.get(&addr).is_some_and(|o| o.alloc_ns <= time) {
+                if self.live.get(addr).is_some_and(|o| o.alloc_ns <= time) {
                     self.bury(addr, time, tally, sink)?;
                 }
             }
@@ -376,22 +377,24 @@ impl Follower {
     /// nothing of it that is an object lies there.
     fn sampled(&self, object: u64, site: SiteId, addr: u64) -> Option<(Option<Object>, SiteId)> {
         if site.0 != STATIC_DATA {
-            return Some((self.live.get(&object).filter(|o| o.site == site).copied(), site));
+            return Some((self.live.get(object).filter(|o| o.site == site), site));
         }
-        let (_, found) = self.live.range(..=addr).next_back()?;
-        (addr - found.addr < found.size).then_some((Some(*found), found.site))
+        let found = self.live.at_or_below(addr)?;
+        (addr - found.addr < found.size).then_some((Some(found), found.site))
     }
 
     /// Nothing is alive in this range any more. Of a mapping that reaches beyond it, what is outside lives on.
     fn clear(&mut self, addr: u64, size: u64, time: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
         let end = addr.saturating_add(size);
-        let hit: Vec<Object> = self
-            .live
-            .range(..end)
-            .rev()
-            .take_while(|(_, o)| o.addr.saturating_add(o.size.max(1)) > addr)
-            .map(|(_, o)| *o)
-            .collect();
+        let mut hit: Vec<Object> = Vec::new();
+        let mut below = end;
+        while let Some(o) = below.checked_sub(1).and_then(|at| self.live.at_or_below(at)) {
+            if o.addr.saturating_add(o.size.max(1)) <= addr {
+                break;
+            }
+            below = o.addr;
+            hit.push(o);
+        }
         for old in hit {
             self.bury(old.addr, time, tally, sink)?;
             let rest = [(old.addr, addr.saturating_sub(old.addr)), (end, (old.addr + old.size).saturating_sub(end))];
@@ -409,11 +412,11 @@ impl Follower {
         s.alive += object.size;
         s.peak = s.peak.max(s.alive);
         if let Some(misses) = &mut self.misses {
-            misses.born(object.addr, object.size, object.site, object.alloc_ns);
+            misses.settle(object.alloc_ns, &self.live);
         }
-        sink.born(self.process, &object)?;
-        self.live.insert(object.addr, object);
-        Ok(())
+        // Alive even if it could not be written: its death will be told.
+        self.live.insert(object);
+        sink.born(self.process, &object)
     }
 
     /// What lies where in the process now: static variables of modules that have come are objects from `time` on, those of
@@ -435,7 +438,7 @@ impl Follower {
         let gone: Vec<Loaded> = self.loaded.keys().filter(|l| !layout.modules().contains(l)).cloned().collect();
         for module in gone {
             for addr in self.loaded.remove(&module).unwrap_or_default() {
-                if self.live.get(&addr).is_some_and(|o| o.kind == SiteKind::Static) {
+                if self.live.get(addr).is_some_and(|o| o.kind == SiteKind::Static) {
                     self.bury(addr, time, tally, sink)?;
                 }
             }
@@ -464,9 +467,12 @@ impl Follower {
     }
 
     fn bury(&mut self, addr: u64, time: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
-        let Some(object) = self.live.remove(&addr) else { return Ok(()) };
         if let Some(misses) = &mut self.misses {
-            misses.died(addr, time);
+            misses.settle(time, &self.live);
+        }
+        let Some(object) = self.live.remove(addr) else { return Ok(()) };
+        if let Some(misses) = &mut self.misses {
+            misses.died(&object, time);
         }
         if let Some(s) = tally.sites.get_mut(&object.site) {
             s.alive = s.alive.saturating_sub(object.size);
@@ -476,7 +482,7 @@ impl Follower {
 
     /// The process has ended: its memory is not alive any more (its objects stay without a time of their own).
     pub fn end(&mut self, end_ns: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
-        for object in std::mem::take(&mut self.live).into_values() {
+        for object in std::mem::take(&mut self.live) {
             if let Some(s) = tally.sites.get_mut(&object.site) {
                 s.alive = s.alive.saturating_sub(object.size);
             }

@@ -10,11 +10,12 @@
 use crate::Error;
 use crate::code::Code;
 use crate::follow::{Follower, RawFrame, Sink, Started, Tally, tell};
+use crate::live::Live;
 use crate::maps::Layouts;
 use crate::misses::{Miss, Misses, TOLERANCE_NS};
 use crate::open_files;
 use crate::outside::Outside;
-use crate::residency::{self, Refused};
+use crate::residency::{self, Reading, Refused};
 use crate::rings::{NotYet, ProcessFile};
 use crate::session::Session;
 use model::observed::Loss;
@@ -43,6 +44,8 @@ const REORDER_NS: u64 = 1_000_000;
 const FIRST_READING: Duration = Duration::from_millis(50);
 const READING: Duration = Duration::from_secs(1);
 const READING_COST: u32 = 400;
+/// Readings of many sites or processes are rarer, so that no more than so many rows a second come of them (30 bytes each).
+const READING_ROWS: u64 = 250;
 /// Sinks are told to make things durable this often.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -243,6 +246,8 @@ struct Watch<'a> {
     layouts: Layouts,
     next_look: Instant,
     next_reading: Option<Instant>,
+    /// Rows that the current round of readings has given the profile.
+    readings_rows: u64,
     next_tick: Instant,
 }
 
@@ -286,6 +291,7 @@ impl Launch {
             layouts: Layouts::without(&self.runtime),
             next_look: Instant::now(),
             next_reading: None,
+            readings_rows: 0,
             next_tick: Instant::now() + TICK,
         };
         let signals = Signals::set();
@@ -525,7 +531,7 @@ impl Watch<'_> {
                 Some(_) => {}
                 None if everyone => {}
                 None => {
-                    self.strangers.miss(&miss);
+                    self.strangers.miss(&miss, &Live::default());
                     self.tally.visits += 1;
                 }
             }
@@ -616,16 +622,15 @@ impl Watch<'_> {
             return;
         }
         let now = self.now();
+        self.readings_rows = 0;
         for i in 0..self.processes.len() {
             let p = &self.processes[i];
             if !p.over && !p.read_at_exit && p.seen.elapsed() >= FIRST_READING / 2 {
                 self.read_residency(i, now);
             }
         }
-        // Memory is first touched early in a run, so readings are denser there.
-        let age = Duration::from_nanos(now);
-        let cost = if age < READING * 10 { READING_COST / 4 } else { READING_COST };
-        self.next_reading = Some(Instant::now() + READING.min(age).max(start.elapsed() * cost));
+        let pause = pause_after(Duration::from_nanos(now), start.elapsed(), self.readings_rows);
+        self.next_reading = Some(Instant::now() + pause);
     }
 
     /// Looks what lies where in a process; what is new counts from `time` on.
@@ -641,10 +646,23 @@ impl Watch<'_> {
 
     fn read_residency(&mut self, i: usize, now: u64) {
         self.look(i, now);
-        let p = &self.processes[i];
-        let pid = p.summary.pid as i32;
-        match residency::read(pid, p.follower.live().map(|o| (o.addr, o.size, o.site))) {
+        let pid = self.processes[i].summary.pid as i32;
+        let mut reading = Reading::new(self.processes[i].follower.live().pages());
+        let mut from = None;
+        loop {
+            let live = self.processes[i].follower.live();
+            from = live.show(from, &mut |o| reading.object(o.addr, o.size, o.site));
+            if from.is_none() {
+                break;
+            }
+            // Millions of objects take their time, and the rings are small. What comes is applied later.
+            self.processes.iter_mut().filter(|p| !p.over).for_each(|p| {
+                p.drain(false);
+            });
+        }
+        match reading.ask(pid) {
             Ok(sites) => {
+                self.readings_rows += sites.values().map(|s| s.looked_at.len() as u64).sum::<u64>();
                 for (site, pages) in &sites {
                     let bytes = pages.looked_at.iter().map(|(&node, &n)| (node, pages.bytes(n))).collect();
                     let present = |m: &std::collections::BTreeMap<i32, u64>| -> u64 {
@@ -825,6 +843,14 @@ impl Watch<'_> {
         let processes: Vec<ProcessSummary> = self.processes.into_iter().map(|p| p.summary).collect();
         Outcome { code, how, duration_ns, processes, tally: self.tally, losses }
     }
+}
+
+/// How long to wait after a round of residency readings, at this age of the run, that took `cost` and gave the profile so many
+/// rows. Memory is first touched early in a run, so readings are denser there.
+pub(crate) fn pause_after(age: Duration, cost: Duration, rows: u64) -> Duration {
+    let rows = Duration::from_millis(1000 * rows / READING_ROWS);
+    let dear = (cost * READING_COST).max(rows);
+    READING.min(age).max(if age < READING * 10 { dear / 4 } else { dear })
 }
 
 impl Watched {

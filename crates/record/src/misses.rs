@@ -5,10 +5,12 @@
 //! is furthest. They agree to within [`TOLERANCE_NS`]. So an address at which nothing is alive is looked for among
 //! objects that died a moment before, and once more a moment later, before it counts as nobody's.
 
+use crate::follow::Object;
+use crate::live::Live;
 use crate::touches::{Touch, Touches};
 use model::{Bytes, ChunkAt, SiteId, SizeClass};
-use profile::MISS_INTERVAL_NS;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use profile::miss_interval_ns;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 /// The lab's virtual CPUs run 20 us apart at most (SYNC_PS in crates/lab/plugin); what the calibration of their clock and
@@ -210,7 +212,6 @@ impl Span {
 pub struct Misses {
     /// What lies where that is no object, by address.
     regions: Vec<(Range<u64>, Place)>,
-    live: BTreeMap<u64, Span>,
     /// With the time of their death, oldest first.
     dead: VecDeque<(u64, Span)>,
     /// Where nothing was alive.
@@ -226,7 +227,9 @@ pub struct Misses {
     cuts: Vec<(SiteId, SizeClass)>,
     chunks: Vec<ChunkMisses>,
     touches: Touches,
+    /// The current interval.
     start_ns: u64,
+    end_ns: u64,
     done: Vec<(Place, u64, Counts)>,
     counted: u64,
 }
@@ -242,7 +245,6 @@ impl Misses {
     pub fn new() -> Misses {
         Misses {
             regions: Vec::new(),
-            live: BTreeMap::new(),
             dead: VecDeque::new(),
             early: VecDeque::new(),
             recent: [Span::default(); RECENT],
@@ -255,6 +257,7 @@ impl Misses {
             chunks: Vec::new(),
             touches: Touches::default(),
             start_ns: 0,
+            end_ns: 0,
             done: Vec::new(),
             counted: 0,
         }
@@ -264,20 +267,6 @@ impl Misses {
     pub fn regions(&mut self, mut regions: Vec<(Range<u64>, Place)>) {
         regions.sort_by_key(|r| r.0.start);
         self.regions = regions;
-    }
-
-    /// An object came to life. Births, deaths and misses are told in the order of their times.
-    pub fn born(&mut self, addr: u64, size: u64, site: SiteId, time_ns: u64) {
-        self.settle(time_ns);
-        let slot = *self.slots.entry(site).or_insert_with(|| {
-            self.places.push(Place::Site(site));
-            self.counts.push(Counts::default());
-            self.sources.push(Default::default());
-            self.places.len() - 1
-        });
-        let end = addr.saturating_add(size.max(1)).div_ceil(PAGE).saturating_mul(PAGE);
-        let cut = SizeClass::of(Bytes(size)).map(|class| (class, self.cut(site, class)));
-        self.live.insert(addr, Span { start: addr, end, slot, cut });
     }
 
     /// Slot of the first chunk of a site's objects of a size class.
@@ -291,39 +280,51 @@ impl Misses {
             })
     }
 
-    /// The object at this address died.
-    pub fn died(&mut self, addr: u64, time_ns: u64) {
-        self.settle(time_ns);
+    /// An object has died. Births, deaths and misses are told in the order of their times, and before a birth or a death
+    /// comes [`Misses::settle`].
+    pub fn died(&mut self, object: &Object, time_ns: u64) {
+        let addr = object.addr;
         self.recent.iter_mut().filter(|span| span.start == addr).for_each(|span| *span = Span::default());
         // Twice: a miss that came early is looked at again after one tolerance.
         while self.dead.front().is_some_and(|(died, _)| died + 2 * TOLERANCE_NS < time_ns) {
             self.dead.pop_front();
         }
-        if let Some(span) = self.live.remove(&addr) {
-            self.dead.push_back((time_ns, span));
-        }
+        let span = self.span(object);
+        self.dead.push_back((time_ns, span));
     }
 
-    /// A miss.
+    fn span(&mut self, o: &Object) -> Span {
+        let slot = *self.slots.entry(o.site).or_insert_with(|| {
+            self.places.push(Place::Site(o.site));
+            self.counts.push(Counts::default());
+            self.sources.push(Default::default());
+            self.places.len() - 1
+        });
+        let end = o.addr.saturating_add(o.size.max(1)).div_ceil(PAGE).saturating_mul(PAGE);
+        let cut = SizeClass::of(Bytes(o.size)).map(|class| (class, self.cut(o.site, class)));
+        Span { start: o.addr, end, slot, cut }
+    }
+
+    /// A miss, with the objects alive at its time.
     #[inline]
-    pub fn miss(&mut self, miss: &Miss) {
-        self.settle(miss.time_ns);
+    pub fn miss(&mut self, miss: &Miss, live: &Live) {
+        self.settle(miss.time_ns, live);
         if let Some(span) = self.recent.iter().find(|span| span.holds(miss.addr)) {
             let span = *span;
             self.count_in(&span, miss);
         } else {
-            match self.find(miss.addr, miss.time_ns) {
+            match self.find(miss.addr, miss.time_ns, live) {
                 Some(span) => self.count_in(&span, miss),
                 None => self.early.push_back(*miss),
             }
         }
     }
 
-    /// Time has come so far: misses on memory in which no object has appeared since are nobody's.
-    pub fn settle(&mut self, time_ns: u64) {
+    /// Time has come so far, and these objects are alive: misses on memory in which none has appeared since are nobody's.
+    pub fn settle(&mut self, time_ns: u64, live: &Live) {
         while self.early.front().is_some_and(|m| m.time_ns.saturating_add(TOLERANCE_NS) < time_ns) {
             let Some(miss) = self.early.pop_front() else { return };
-            match self.find(miss.addr, miss.time_ns) {
+            match self.find(miss.addr, miss.time_ns, live) {
                 Some(span) => self.count_in(&span, &miss),
                 None => self.count(self.elsewhere(miss.addr), &miss),
             }
@@ -369,8 +370,8 @@ impl Misses {
         self.touches.take()
     }
 
-    fn find(&mut self, addr: u64, time_ns: u64) -> Option<Span> {
-        let below = self.live.range(..=addr).next_back().map(|(_, span)| *span);
+    fn find(&mut self, addr: u64, time_ns: u64, live: &Live) -> Option<Span> {
+        let below = live.at_or_below(addr).map(|o| self.span(&o));
         if let Some(span) = below.filter(|s| s.holds(addr)) {
             self.recent[self.oldest] = span;
             self.oldest = (self.oldest + 1) % RECENT;
@@ -400,9 +401,11 @@ impl Misses {
 
     #[inline]
     fn count(&mut self, slot: usize, miss: &Miss) {
-        if miss.time_ns >= self.start_ns + MISS_INTERVAL_NS {
+        if miss.time_ns >= self.end_ns {
             self.close();
-            self.start_ns = miss.time_ns / MISS_INTERVAL_NS * MISS_INTERVAL_NS;
+            let interval = miss_interval_ns(miss.time_ns);
+            self.start_ns = miss.time_ns / interval * interval;
+            self.end_ns = self.start_ns + interval;
         }
         let (load, store) = (u64::from(!miss.store), u64::from(miss.store));
         let latency_ns = load * u64::from(miss.latency_ns);
@@ -440,15 +443,40 @@ impl Misses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::SiteKind;
 
     const US: u64 = 1000;
     const A: SiteId = SiteId(7);
     const B: SiteId = SiteId(8);
 
-    fn misses() -> Misses {
+    /// Misses with the objects that they fall on.
+    struct Process(Misses, Live);
+    impl Process {
+        fn born(&mut self, addr: u64, size: u64, site: SiteId, alloc_ns: u64) {
+            self.0.settle(alloc_ns, &self.1);
+            let kind = SiteKind::Allocation;
+            self.1.insert(Object { id: 1, addr, size, site, tier: 0, tid: 1, alloc_ns, realloc: false, kind });
+        }
+        fn died(&mut self, addr: u64, time_ns: u64) {
+            self.0.settle(time_ns, &self.1);
+            let object = self.1.remove(addr).unwrap();
+            self.0.died(&object, time_ns);
+        }
+        fn miss(&mut self, miss: &Miss) {
+            self.0.miss(miss, &self.1);
+        }
+        fn settle(&mut self, time_ns: u64) {
+            self.0.settle(time_ns, &self.1);
+        }
+        fn take(&mut self, all: bool) -> Vec<(Place, u64, Counts)> {
+            self.0.take(all)
+        }
+    }
+
+    fn misses() -> Process {
         let mut misses = Misses::new();
         misses.regions(vec![(0x7000_0000..0x7001_0000, Place::Stack), (0x40_0000..0x41_0000, Place::File)]);
-        misses
+        Process(misses, Live::default())
     }
     fn load(time_ns: u64, addr: u64) -> Miss {
         let source = Source::Memory;
@@ -514,14 +542,15 @@ mod tests {
         let class = SizeClass::of(Bytes::mib(64)).expect("large enough");
         let at = |mib| class.at(Bytes::mib(mib));
         let seen = |samples, load_weight, store_weight| ChunkMisses { samples, load_weight, store_weight };
-        assert_eq!(m.take_chunks(), [(A, at(9), seen(2, 10, 10)), (A, at(64), seen(1, 10, 0))]);
+        assert_eq!(m.0.take_chunks(), [(A, at(9), seen(2, 10, 10)), (A, at(64), seen(1, 10, 0))]);
         m.died(first, 6 * US);
         m.miss(&load(7 * US, first));
-        assert_eq!(m.take_chunks(), [(A, at(0), seen(1, 10, 0))], "it died just now");
+        assert_eq!(m.0.take_chunks(), [(A, at(0), seen(1, 10, 0))], "it died just now");
     }
 
     #[test]
     fn counts_are_kept_by_interval() {
+        const MISS_INTERVAL_NS: u64 = profile::MISS_INTERVAL_NS;
         let mut m = misses();
         m.born(0x10_0000, 4096, A, 0);
         m.miss(&Miss { store: true, latency_ns: 0, ..load(MISS_INTERVAL_NS - 1, 0x10_0000) });
@@ -531,7 +560,7 @@ mod tests {
         let second = Counts { loads: 2, load_weight: 20, ahead: 1, latency_ns: 600, ..Counts::default() };
         assert_eq!(m.take(false), [(Place::Site(A), 0, first)]);
         assert_eq!(m.take(true), [(Place::Site(A), 3 * MISS_INTERVAL_NS, second)]);
-        assert_eq!(m.counted(), 3);
+        assert_eq!(m.0.counted(), 3);
     }
 
     #[test]
@@ -543,14 +572,14 @@ mod tests {
         m.miss(&Miss { weight: 0, latency_ns: 0, store: true, source: Source::L1, ..load(3 * US, 0x10_0000) });
         m.settle(u64::MAX);
         let counted = m.take(true);
-        assert_eq!((counted.len(), counted[0].2.load_weight, m.counted()), (1, 10, 1));
+        assert_eq!((counted.len(), counted[0].2.load_weight, m.0.counted()), (1, 10, 1));
         let place = Place::Site(A);
         let load = |latency_ns| Sourced { loads: 1, timed: 1, latency_ns, ..Sourced::default() };
         let stored = Sourced { stores: 1, ..Sourced::default() };
         let expected =
             [(place, Source::L1, stored), (place, Source::Llc, load(40)), (place, Source::Memory, load(300))];
-        assert_eq!(m.take_sources(), expected);
-        assert!(m.take_sources().is_empty(), "sources come once");
+        assert_eq!(m.0.take_sources(), expected);
+        assert!(m.0.take_sources().is_empty(), "sources come once");
         assert!(Source::ALL.iter().enumerate().all(|(i, &s)| s as usize == i), "numbers are places in the table");
     }
 }

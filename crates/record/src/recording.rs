@@ -531,9 +531,14 @@ impl Sink for ToProfile<'_> {
     }
 
     fn visit(&mut self, process: usize, object: Option<&Object>, v: &Visit) -> Result<(), Error> {
+        self.samples += 1;
+        let process = self.row(process);
+        if !self.writer.keeps(process, v.addr, v.time_ns) {
+            return Ok(());
+        }
         self.was_sampled(object);
         let row = VisitRow {
-            process: self.row(process),
+            process,
             site: self.writer.site(v.site)?,
             object: object.map(|o| o.id as i64),
             tid: v.tid,
@@ -544,14 +549,17 @@ impl Sink for ToProfile<'_> {
             wait_ns: v.wait_ns,
             burst: v.burst,
         };
-        self.samples += 1;
         Ok(self.writer.visit(&row)?)
     }
 
     fn quiet(&mut self, process: usize, object: Option<&Object>, q: &Quiet) -> Result<(), Error> {
+        let process = self.row(process);
+        if !self.writer.keeps(process, q.page, q.time_ns) {
+            return Ok(());
+        }
         self.was_sampled(object);
         let row = QuietRow {
-            process: self.row(process),
+            process,
             site: self.writer.site(q.site)?,
             object: object.map(|o| o.id as i64),
             time_ns: q.time_ns,
@@ -653,3 +661,6 @@ impl Sink for ToProfile<'_> {
         Ok(self.writer.commit(Nanos(now_ns))?)
     }
 }
+
+#[cfg(test)]
+mod hour;

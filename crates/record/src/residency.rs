@@ -67,88 +67,98 @@ pub enum Refused {
     Other(String),
 }
 
-/// An object's pages.
-struct Pages {
-    /// Address of the first.
-    first: u64,
-    count: u64,
-    /// Of the object.
-    size: Bytes,
+/// Which pages of a site are looked at.
+#[derive(Debug)]
+struct Choice {
+    pages: u64,
+    /// Every so many pages one is.
+    step: u64,
+    next: u64,
+    /// Pages of objects that were seen already.
+    before: u64,
+    /// Pages of large objects, by chunk.
+    chunks: BTreeMap<ChunkAt, ChunkPages>,
 }
 
-/// Reads where the pages of these objects (address, size, site) of a process are.
-pub fn read(
-    pid: i32,
-    objects: impl Iterator<Item = (u64, u64, SiteId)>,
-) -> Result<HashMap<SiteId, SitePages>, Refused> {
-    let mut by_site: HashMap<SiteId, Vec<Pages>> = HashMap::new();
-    let mut total = 0;
-    for (addr, size, site) in objects {
+/// A reading of one process. Its objects are shown one by one, so that ten million of them need no memory, and the rings can be
+/// emptied meanwhile.
+#[derive(Debug)]
+pub struct Reading {
+    sites: HashMap<SiteId, Choice>,
+    asked: Vec<(u64, SiteId, Option<ChunkAt>)>,
+}
+
+impl Reading {
+    /// Of objects that lie on so many pages, by site.
+    pub fn new(pages: &HashMap<SiteId, u64>) -> Reading {
+        let total: u64 = pages.values().sum();
+        let choice = |&pages: &u64| {
+            let fair = (u128::from(MOST) * u128::from(pages) / u128::from(total.max(1))) as u64;
+            let step = pages.div_ceil(fair.max(FEWEST)).max(1);
+            // The middle of each step, so that neither the first pages nor the last are favoured.
+            Choice { pages, step, next: step / 2, before: 0, chunks: BTreeMap::new() }
+        };
+        Reading { sites: pages.iter().map(|(site, pages)| (*site, choice(pages))).collect(), asked: Vec::new() }
+    }
+
+    /// Chooses among the pages of an object.
+    pub fn object(&mut self, addr: u64, size: u64, site: SiteId) {
+        let Some(c) = self.sites.get_mut(&site) else { return };
         let first = addr & !(PAGE - 1);
         let pages = (addr + size).div_ceil(PAGE) - first / PAGE;
-        by_site.entry(site).or_default().push(Pages { first, count: pages, size: Bytes(size) });
-        total += pages;
-    }
-    let mut out: HashMap<SiteId, SitePages> = HashMap::with_capacity(by_site.len());
-    let mut asked: Vec<(u64, SiteId, Option<ChunkAt>)> = Vec::new();
-    for (&site, ranges) in &by_site {
-        let pages = ranges.iter().map(|r| r.count).sum::<u64>();
-        let mut chunks: BTreeMap<ChunkAt, ChunkPages> = BTreeMap::new();
-        for (size, class) in ranges.iter().filter_map(|r| Some((r.size, SizeClass::of(r.size)?))) {
-            for (at, bytes) in class.all().map(|at| (at, at.of(size).0)).filter(|(_, bytes)| *bytes > 0) {
-                chunks.entry(at).or_default().pages += bytes.div_ceil(PAGE);
+        let class = SizeClass::of(Bytes(size));
+        for (at, bytes) in class.into_iter().flat_map(|class| class.all().map(move |at| (at, at.of(Bytes(size)).0))) {
+            if bytes > 0 {
+                c.chunks.entry(at).or_default().pages += bytes.div_ceil(PAGE);
             }
         }
-        out.insert(site, SitePages { looked_at: BTreeMap::new(), pages, chunks });
-        let fair = (u128::from(MOST) * u128::from(pages) / u128::from(total.max(1))) as u64;
-        let step = pages.div_ceil(fair.max(FEWEST)).max(1);
-        // The middle of each step, so that neither the first pages nor the last are favoured.
-        let mut next = step / 2;
-        let mut before = 0;
-        for range in ranges {
-            let class = SizeClass::of(range.size);
-            while next < before + range.count {
-                let offset = (next - before) * PAGE;
-                asked.push((range.first + offset, site, class.map(|c| c.at(Bytes(offset)))));
-                next += step;
-            }
-            before += range.count;
+        while c.next < c.before + pages {
+            let offset = (c.next - c.before) * PAGE;
+            self.asked.push((first + offset, site, class.map(|class| class.at(Bytes(offset)))));
+            c.next += c.step;
         }
+        c.before += pages;
     }
-    for batch in asked.chunks(BATCH) {
-        let pages: Vec<*const libc::c_void> = batch.iter().map(|a| a.0 as *const libc::c_void).collect();
-        let mut status = vec![0i32; batch.len()];
-        // SAFETY: both arrays have as many elements as said; the addresses are only looked up in the other process.
-        let failed = unsafe {
-            libc::syscall(
-                libc::SYS_move_pages,
-                pid,
-                batch.len(),
-                pages.as_ptr(),
-                std::ptr::null::<i32>(),
-                status.as_mut_ptr(),
-                0,
-            )
-        } != 0;
-        if failed {
-            let e = std::io::Error::last_os_error();
-            return Err(match e.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Refused::NotPermitted,
-                Some(libc::ESRCH) => Refused::Gone,
-                _ => Refused::Other(e.to_string()),
-            });
-        }
-        for ((_, site, chunk), node) in batch.iter().zip(status) {
-            // Negative: not present, the zero page, or unmapped in the meantime.
-            let entry = out.entry(*site).or_default();
-            *entry.looked_at.entry(node.max(-1)).or_default() += 1;
-            if let Some(chunk) = chunk.and_then(|at| entry.chunks.get_mut(&at)) {
-                chunk.looked_at += 1;
-                chunk.present += u64::from(node >= 0);
+
+    /// Asks where the chosen pages of this process are.
+    pub fn ask(self, pid: i32) -> Result<HashMap<SiteId, SitePages>, Refused> {
+        let blank = |c: Choice| SitePages { looked_at: BTreeMap::new(), pages: c.pages, chunks: c.chunks };
+        let mut out: HashMap<SiteId, SitePages> = self.sites.into_iter().map(|(site, c)| (site, blank(c))).collect();
+        for batch in self.asked.chunks(BATCH) {
+            let pages: Vec<*const libc::c_void> = batch.iter().map(|a| a.0 as *const libc::c_void).collect();
+            let mut status = vec![0i32; batch.len()];
+            // SAFETY: both arrays have as many elements as said; the addresses are only looked up in the other process.
+            let failed = unsafe {
+                libc::syscall(
+                    libc::SYS_move_pages,
+                    pid,
+                    batch.len(),
+                    pages.as_ptr(),
+                    std::ptr::null::<i32>(),
+                    status.as_mut_ptr(),
+                    0,
+                )
+            } != 0;
+            if failed {
+                let e = std::io::Error::last_os_error();
+                return Err(match e.raw_os_error() {
+                    Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Refused::NotPermitted,
+                    Some(libc::ESRCH) => Refused::Gone,
+                    _ => Refused::Other(e.to_string()),
+                });
+            }
+            for ((_, site, chunk), node) in batch.iter().zip(status) {
+                // Negative: not present, the zero page, or unmapped in the meantime.
+                let entry = out.entry(*site).or_default();
+                *entry.looked_at.entry(node.max(-1)).or_default() += 1;
+                if let Some(chunk) = chunk.and_then(|at| entry.chunks.get_mut(&at)) {
+                    chunk.looked_at += 1;
+                    chunk.present += u64::from(node >= 0);
+                }
             }
         }
+        Ok(out)
     }
-    Ok(out)
 }
 
 /// A process's anonymous memory that is resident, and how much of it is huge pages, in bytes; none if the kernel does not
@@ -189,7 +199,14 @@ mod tests {
         map[..16 << 20].fill(1);
         let pid = std::process::id() as i32;
         let site = SiteId(1);
-        let seen = match read(pid, [(at, 64 << 20, site)].into_iter()) {
+        let read = |pid| {
+            let mut reading = Reading::new(&HashMap::from([(site, (64 << 20) / PAGE)]));
+            // Two objects: what is chosen goes on from one to the other.
+            reading.object(at, 2 << 20, site);
+            reading.object(at + (2 << 20), 62 << 20, site);
+            reading.ask(pid)
+        };
+        let seen = match read(pid) {
             Ok(seen) => seen,
             Err(e) => panic!("the own pages cannot be read: {e:?}"),
         };
@@ -199,10 +216,10 @@ mod tests {
         assert!(all <= MOST + 1, "{all} pages for a budget of {MOST}");
         assert!((absent as f64 / all as f64 - 0.75).abs() < 0.01, "{absent} of {all} absent");
         assert!((s.bytes(absent) as f64 / (48 << 20) as f64 - 1.0).abs() < 0.01);
-        // The first 16 MiB are there, all of four chunks of 4 MiB, and nothing of the others.
+        // Of the second one the first 14 MiB are there, all of seven chunks of 2 MiB, and nothing of the others.
         let chunks: Vec<_> = s.chunks.iter().map(|(at, c)| (at.offset().0, c.resident())).collect();
-        let there = |n: u64| Some(if n < 4 { 4 << 20 } else { 0 });
-        assert_eq!(chunks, (0..16).map(|n| (n * (4 << 20), there(n))).collect::<Vec<_>>());
-        assert_eq!(read(i32::MAX, [(at, 4096, site)].into_iter()), Err(Refused::Gone));
+        let there = |n: u64| Some(if n < 7 { 2 << 20 } else { 0 });
+        assert_eq!(chunks, (0..31).map(|n| (n * (2 << 20), there(n))).collect::<Vec<_>>());
+        assert_eq!(read(i32::MAX), Err(Refused::Gone));
     }
 }

@@ -5,11 +5,13 @@
 //! objects and samples are put in the order of their times, and each address is looked up among what is alive.
 
 use crate::Error;
+use crate::follow::Object;
+use crate::live::Live;
 use crate::misses::{Miss, Misses, Place};
 use crate::perf::events::{Event, Every, Role};
 use crate::perf::record::{Format, HEADER, Record, parse, u64_at};
 use crate::perf::{Clock, miss_of};
-use model::{ChunkAt, SiteId};
+use model::{ChunkAt, SiteId, SiteKind};
 use perf_event_open_sys::bindings as sys;
 use profile::{Amend, ChunkHeat, Life, MissRow, PERF_DATA, ProcessLife, SourceRow};
 use std::collections::HashMap;
@@ -300,23 +302,29 @@ fn attribute(
     let lives = amend.lives(process.row)?;
     // What lay where that is no object is not known any more: it counts as other memory.
     let mut found = Misses::new();
+    let (mut live, mut id) = (Live::default(), 0);
+    let mut step = |found: &mut Misses, live: &mut Live, (time, life, addr): (u64, Life, u64)| {
+        found.settle(time, live);
+        // An address that is handed out again was freed.
+        if let Some(gone) = live.remove(addr) {
+            found.died(&gone, time);
+        }
+        if let Life::Born { size, site } = life {
+            id += 1;
+            let (site, kind) = (SiteId(site as u64), SiteKind::Allocation);
+            live.insert(Object { id, addr, size, site, tier: 0, tid: 0, alloc_ns: time, realloc: false, kind });
+        }
+    };
     let mut lives = lives.into_iter().peekable();
     for sample in samples {
-        while let Some((time, life, addr)) = lives.next_if(|l| l.0 <= sample.time_ns) {
-            match life {
-                Life::Born { size, site } => found.born(addr, size, SiteId(site as u64), time),
-                Life::Died => found.died(addr, time),
-            }
+        while let Some(next) = lives.next_if(|l| l.0 <= sample.time_ns) {
+            step(&mut found, &mut live, next);
         }
-        found.miss(sample);
+        found.miss(sample, &live);
     }
     // Objects that came just after the last samples.
-    for (time, life, addr) in lives {
-        if let Life::Born { size, site } = life {
-            found.born(addr, size, SiteId(site as u64), time);
-        }
-    }
-    found.settle(u64::MAX);
+    lives.for_each(|next| step(&mut found, &mut live, next));
+    found.settle(u64::MAX, &live);
     let named = |place: Place| match place {
         Place::Site(site) => (place.name(), Some(site.0 as i64)),
         _ => (place.name(), None),
