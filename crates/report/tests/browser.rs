@@ -9,8 +9,21 @@ use model::{Nanos, Observed, SiteId, Touch};
 use serde_json::Value;
 use std::process::Command;
 
+/// A reader's window and wishes.
+#[derive(Clone, Copy, Debug)]
+struct View {
+    /// Width of the window in pixels.
+    width: u32,
+    /// A dark page is wished for.
+    dark: bool,
+}
+
+const WIDE: View = View { width: 1400, dark: false };
+/// A telephone's, or a window beside another; Chromium has none narrower.
+const NARROW: View = View { width: 500, dark: false };
+
 /// Opens `page` and gives what `script` returned. Whatever the browser complains of fails the test.
-fn visit(page: &str, dark: bool, script: &str) -> Value {
+fn visit(page: &str, view: View, script: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page.html");
     let watch = "<script>const errors = []; addEventListener('error', e => errors.push(String(e.message)));\
@@ -26,9 +39,9 @@ fn visit(page: &str, dark: bool, script: &str) -> Value {
     std::fs::write(&file, page).unwrap();
     let mut chromium = Command::new("chromium");
     chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=20000"]);
-    chromium.args(["--enable-logging=stderr", "--window-size=1400,1000"]);
+    chromium.arg("--enable-logging=stderr").arg(format!("--window-size={},1000", view.width));
     chromium.arg(format!("--user-data-dir={}", folder.path().join("browser").display()));
-    chromium.arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!dark)));
+    chromium.arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!view.dark)));
     let out = chromium.arg(format!("file://{}", file.display())).output();
     let out = out.expect("these tests need Chromium: apt-get install chromium");
     let (dom, log) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
@@ -72,32 +85,37 @@ const ROWS: &str = "const table = document.getElementById('sites'), section = ta
 #[test]
 fn searching_filters_the_table_and_headings_sort_it() {
     let o = touched();
-    let seen = visit(
-        &page(&o),
-        false,
-        &format!(
-            "{ROWS} const at = (row, n) => +row.cells[n].dataset.v; const before = rows().length;
-             type(filter, 'NEIGHLIST::grow'); const found = rows().map(r => r.cells[0].textContent);
-             type(filter, 'no such name'); const none = rows().length; const count = section.querySelector('.count').textContent;
-             type(filter, ''); section.querySelector('.all').click(); const all = rows().length;
-             const sorted = []; const heads = table.tHead.rows[0].cells;
-             for (const [n, clicks] of [[6, 1], [6, 2], [9, 1]]) {{ for (let i = 0; i < clicks; i++) heads[n].firstChild.click();
-               sorted.push([heads[n].getAttribute('aria-sort'), rows().map(r => at(r, n))]); if (clicks == 2) heads[0].firstChild.click(); }}
-             heads[0].firstChild.click(); const names = rows().map(r => r.cells[0].textContent);
-             return {{before, found, none, count, all, sorted, names}};"
-        ),
-    );
-    assert_eq!(seen["before"], 15);
-    let found = seen["found"].as_array().unwrap();
-    let named = |name: &Value| name.as_str().unwrap().contains("NeighList::grow");
-    assert!(!found.is_empty() && found.iter().all(named), "{found:?}");
-    assert_eq!((&seen["none"], &seen["count"]), (&0.into(), &format!("0 of {}", o.sites.len()).into()));
-    assert_eq!(seen["all"], o.sites.len());
-    for (n, sorted) in seen["sorted"].as_array().unwrap().iter().enumerate() {
-        let figures: Vec<f64> = sorted[1].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
-        assert_eq!(figures.len(), o.sites.len());
-        let descending = sorted[0] == "descending";
-        assert!(figures.windows(2).all(|w| if descending { w[0] >= w[1] } else { w[0] <= w[1] }), "{n}: {figures:?}");
+    for view in [WIDE, NARROW] {
+        let seen = visit(
+            &page(&o),
+            view,
+            &format!(
+                "{ROWS} const at = (row, n) => +row.cells[n].dataset.v; const before = rows().length;
+                 type(filter, 'NEIGHLIST::grow'); const found = rows().map(r => r.cells[0].textContent);
+                 type(filter, 'no such name'); const none = rows().length; const count = section.querySelector('.count').textContent;
+                 type(filter, ''); section.querySelector('.all').click(); const all = rows().length;
+                 const sorted = []; const heads = table.tHead.rows[0].cells;
+                 for (const [n, clicks] of [[6, 1], [6, 2], [9, 1]]) {{ for (let i = 0; i < clicks; i++) heads[n].firstChild.click();
+                   sorted.push([heads[n].getAttribute('aria-sort'), rows().map(r => at(r, n))]); if (clicks == 2) heads[0].firstChild.click(); }}
+                 heads[0].firstChild.click(); const names = rows().map(r => r.cells[0].textContent);
+                 return {{before, found, none, count, all, sorted, names}};"
+            ),
+        );
+        assert_eq!(seen["before"], 15);
+        let found = seen["found"].as_array().unwrap();
+        let named = |name: &Value| name.as_str().unwrap().contains("NeighList::grow");
+        assert!(!found.is_empty() && found.iter().all(named), "{found:?}");
+        assert_eq!((&seen["none"], &seen["count"]), (&0.into(), &format!("0 of {}", o.sites.len()).into()));
+        assert_eq!(seen["all"], o.sites.len());
+        for (n, sorted) in seen["sorted"].as_array().unwrap().iter().enumerate() {
+            let figures: Vec<f64> = sorted[1].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
+            assert_eq!(figures.len(), o.sites.len());
+            let descending = sorted[0] == "descending";
+            assert!(
+                figures.windows(2).all(|w| if descending { w[0] >= w[1] } else { w[0] <= w[1] }),
+                "{n}: {figures:?}"
+            );
+        }
     }
 }
 
@@ -105,11 +123,44 @@ const FLAME: &str = "const flame = document.getElementById('flame'), frames = ()
     const named = name => frames().find(f => f.dataset.tip.startsWith(name)), width = f => f.getBoundingClientRect().width;
     const whole = width(flame.querySelector('.graph'));";
 
+/// Nothing reaches beyond the page but what scrolls by itself, and every picture is there, whatever the width.
+#[test]
+fn the_page_fits_its_window_and_all_pictures_are_drawn() {
+    let script = "const wide = document.documentElement.clientWidth, scrolls = e => e && e.closest('.wide, .graph, pre');
+        const out = [...document.body.querySelectorAll('*')].filter(e => !scrolls(e) && e.getBoundingClientRect().right > wide + 1)
+          .map(e => e.tagName + '.' + e.className);
+        const boxes = [...document.querySelectorAll('.wide')].map(e => e.getBoundingClientRect().right <= wide + 1);
+        const pictures = [...document.querySelectorAll('svg.plot, .graph')].map(e => { const r = e.getBoundingClientRect();
+          return [Math.round(r.width), Math.round(r.height), e.querySelectorAll('path, rect, circle, a, .frame').length]; });
+        return {inner: innerWidth, scroll: document.documentElement.scrollWidth, wide, out, boxes, pictures};";
+    for (observed, name) in [(touched(), "lammps"), (common::hostile(), "hostile"), (many(1000), "a thousand sites")] {
+        let page = page(&observed);
+        for view in [WIDE, NARROW, View { dark: true, ..NARROW }] {
+            let seen = visit(&page, view, script);
+            assert_eq!(seen["inner"], view.width, "{name}: the window is not what the test asked for");
+            assert!(
+                seen["scroll"].as_u64() <= seen["wide"].as_u64(),
+                "{name}, {view:?}: the page scrolls sideways: {seen}"
+            );
+            assert_eq!(seen["out"], serde_json::json!([]), "{name}, {view:?}");
+            let boxes = seen["boxes"].as_array().unwrap();
+            assert!(boxes.len() >= 5 && boxes.iter().all(|fits| fits == true), "{name}, {view:?}: {seen}");
+            // Size against heat, two of the timeline, the flame graph; lifetimes, where there are some.
+            let pictures = seen["pictures"].as_array().unwrap();
+            assert!(pictures.len() >= if name == "lammps" { 5 } else { 4 }, "{name}, {view:?}: {pictures:?}");
+            for picture in pictures {
+                let [width, height, marks] = [0, 1, 2].map(|n| picture[n].as_u64().unwrap());
+                assert!(width > 300 && height > 40 && marks > 3, "{name}, {view:?}: {picture}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_flame_graph_zooms_searches_and_changes_what_it_shows() {
     let seen = visit(
         &page(&touched()),
-        false,
+        WIDE,
         &format!(
             "{FLAME} const root = width(frames()[0]) / whole; const find = 'LAMMPS_NS::NeighList::grow';
              const small = width(named(find)) / whole, texts = frames().length;
@@ -139,7 +190,7 @@ fn the_flame_graph_zooms_searches_and_changes_what_it_shows() {
 fn functions_are_told_beside_a_site_and_by_themselves() {
     let seen = visit(
         &page(&touched()),
-        false,
+        WIDE,
         "const open = document.querySelector('#sites details'); open.open = true;
          const rows = [...document.querySelectorAll('#functions tbody tr')].map(r => r.textContent);
          return {inside: open.textContent, rows};",
@@ -154,7 +205,7 @@ fn functions_are_told_beside_a_site_and_by_themselves() {
 fn names_that_would_be_markup_do_nothing() {
     let seen = visit(
         &page(&common::hostile()),
-        false,
+        WIDE,
         "document.querySelectorAll('details').forEach(d => { d.open = true; });
          document.querySelector('#flame .frame').click();
          return [document.images.length, document.scripts.length, document.querySelector('#flame').textContent];",
@@ -171,7 +222,7 @@ fn dark_paper_is_dark_and_light_paper_is_light() {
         return [at(document.body, 'backgroundColor'), at(document.querySelector('h1'), 'color')];";
     let page = page(&touched());
     for (dark, paper_above_ink) in [(false, true), (true, false)] {
-        let seen = visit(&page, dark, script);
+        let seen = visit(&page, View { dark, ..WIDE }, script);
         let (paper, ink) = (seen[0].as_f64().unwrap(), seen[1].as_f64().unwrap());
         assert!((paper - ink).abs() > 400.0 && (paper > ink) == paper_above_ink, "dark {dark}: {seen}");
     }
@@ -180,26 +231,48 @@ fn dark_paper_is_dark_and_light_paper_is_light() {
 /// What a reader does with a large page stays cheap because only what is seen is drawn; times are told, not judged.
 #[test]
 fn a_page_of_a_thousand_sites_draws_only_what_is_seen() {
-    let seen = visit(
-        &page(&many(1000)),
-        false,
-        &format!(
-            "{ROWS} {FLAME} const times = {{}}; const time = (name, act) => {{ const start = performance.now(); act();
-               document.body.offsetHeight; times[name] = Math.round(performance.now() - start); }};
-             const shown = rows().length, drawn = frames().length;
-             time('filter', () => type(filter, 'neigh')); time('clear', () => type(filter, ''));
-             time('sort', () => table.tHead.rows[0].cells[6].firstChild.click());
-             time('zoom', () => frames()[5].click());
-             const last = table.querySelector('[data-site=\"999\"]'); last.open = true;
-             last.dispatchEvent(new Event('toggle')); const stack = last.querySelectorAll('li').length;
-             time('all', () => section.querySelector('.all').click()); const all = rows().length;
-             return {{shown, drawn, stack, all, times}};"
-        ),
-    );
-    println!("milliseconds: {}", seen["times"]);
-    assert_eq!((&seen["shown"], &seen["all"]), (&15.into(), &1000.into()));
-    assert!(seen["drawn"].as_u64().unwrap() < 3000, "{seen}");
-    assert!(seen["stack"].as_u64().unwrap() > 2, "a stack that was not in the page as text: {seen}");
+    let page = page(&many(1200));
+    for view in [WIDE, NARROW] {
+        let seen = visit(
+            &page,
+            view,
+            &format!(
+                "{ROWS} {FLAME} const times = {{}}; const time = (name, act) => {{ const start = performance.now(); act();
+                   document.body.offsetHeight; times[name] = Math.round(performance.now() - start); }};
+                 const shown = rows().length, drawn = frames().length, nodes = document.querySelectorAll('*').length;
+                 let text = ''; for (const key of 'neigh') {{ text += key; time('key ' + key, () => type(filter, text)); }}
+                 time('clear', () => type(filter, ''));
+                 time('sort', () => table.tHead.rows[0].cells[6].firstChild.click());
+                 time('zoom', () => frames()[5].click());
+                 const last = table.querySelector('[data-site=\"1199\"]'); last.open = true;
+                 last.dispatchEvent(new Event('toggle')); const stack = last.querySelectorAll('li').length;
+                 time('all', () => section.querySelector('.all').click()); const all = rows().length;
+                 return {{shown, drawn, nodes, stack, all, times}};"
+            ),
+        );
+        println!("{} pixels wide, {} elements; milliseconds: {}", view.width, seen["nodes"], seen["times"]);
+        assert_eq!((&seen["shown"], &seen["all"]), (&15.into(), &1200.into()));
+        assert!(seen["drawn"].as_u64().unwrap() < 3000, "{seen}");
+        // A row of a site is some 15 elements, a mark two; stacks of all but the hottest are drawn when they are asked for.
+        assert!(seen["nodes"].as_u64().unwrap() < 45_000, "{seen}");
+        assert!(seen["stack"].as_u64().unwrap() > 2, "a stack that was not in the page as text: {seen}");
+    }
+}
+
+/// On paper there is nothing to press, and a reader who likes the dark gets no black paper.
+#[test]
+fn paper_is_light_and_has_no_controls() {
+    // What the page's rules for print say, taken out of their condition.
+    let print = "for (const sheet of document.styleSheets) for (const rule of [...sheet.cssRules])
+          if (rule instanceof CSSMediaRule && rule.conditionText === 'print')
+            for (const inner of rule.cssRules) sheet.insertRule(inner.cssText, sheet.cssRules.length);
+        const at = (e, what) => getComputedStyle(e)[what].match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0);
+        const seen = [...document.querySelectorAll('input, .tools, .tools button')].filter(e => e.offsetHeight > 0).length;
+        return {seen, paper: at(document.body, 'backgroundColor'), ink: at(document.querySelector('h1'), 'color'),
+          arrow: getComputedStyle(document.querySelector('th[aria-sort] button'), '::after').content};";
+    let seen = visit(&page(&touched()), View { dark: true, ..WIDE }, print);
+    assert_eq!((&seen["seen"], &seen["paper"], &seen["ink"]), (&0.into(), &765.into(), &0.into()), "{seen}");
+    assert_eq!(seen["arrow"], "none");
 }
 
 #[test]

@@ -67,6 +67,75 @@ fn tables_are_whole_and_nothing_is_lost() {
     assert_eq!(profile["counters"][0]["category"], "Memory");
 }
 
+/// What the profiler relies on when it opens a file (`src/types/profile.js` of its sources): columns as long as their table says,
+/// indices that point at something, callers before callees, times that do not run back, pages and counters of threads there are.
+#[test]
+fn the_profiler_can_follow_every_reference() {
+    let mut o = fixture("lammps");
+    for site in &mut o.sites {
+        site.lives = vec![Life { from: site.first_alloc, to: Nanos(site.first_alloc.0 + 5), size: site.largest }];
+    }
+    let profile = exported(&o);
+    for key in ["meta", "libs", "threads", "counters"] {
+        assert!(!profile[key].is_null(), "there is no {key}");
+    }
+    let meta = &profile["meta"];
+    for key in ["interval", "startTime", "processType", "product", "stackwalk", "version", "categories", "markerSchema"]
+    {
+        assert!(!meta[key].is_null(), "meta has no {key}: {meta}");
+    }
+    let categories = meta["categories"].as_array().unwrap();
+    for category in categories {
+        let whole =
+            category["name"].is_string() && category["color"].is_string() && category["subcategories"].is_array();
+        assert!(whole, "{category}");
+    }
+    for thread in profile["threads"].as_array().unwrap() {
+        for key in ["name", "processName", "processType", "pid", "tid", "registerTime", "pausedRanges", "markers"] {
+            assert!(!thread[key].is_null(), "a thread has no {key}");
+        }
+        let tables = thread.as_object().unwrap().iter().filter_map(|(name, t)| Some((name, t, t["length"].as_u64()?)));
+        for (name, table, length) in tables {
+            for (column, values) in table.as_object().unwrap() {
+                if let Some(values) = values.as_array() {
+                    assert_eq!(values.len() as u64, length, "{name}.{column}");
+                }
+            }
+        }
+        let length = |table: &str| thread[table]["length"].as_u64().unwrap_or_else(|| panic!("no {table}"));
+        let strings = thread["stringArray"].as_array().or(profile["shared"]["stringArray"].as_array());
+        let strings = strings.expect("strings").len() as u64;
+        let points = |table: &str, column: &str, end: u64| {
+            for (row, n) in thread[table][column].as_array().unwrap().iter().enumerate() {
+                let fine = n.is_null() || n.as_i64() == Some(-1) || n.as_u64().is_some_and(|n| n < end);
+                assert!(fine, "{table}.{column}, row {row}: {n} of {end}");
+            }
+        };
+        points("frameTable", "func", length("funcTable"));
+        points("frameTable", "category", categories.len() as u64);
+        points("stackTable", "frame", length("frameTable"));
+        points("funcTable", "name", strings);
+        points("funcTable", "resource", length("resourceTable"));
+        points("resourceTable", "name", strings);
+        points("samples", "stack", length("stackTable"));
+        points("nativeAllocations", "stack", length("stackTable"));
+        for (row, prefix) in thread["stackTable"]["prefix"].as_array().unwrap().iter().enumerate() {
+            assert!(prefix.is_null() || prefix.as_u64().unwrap() < row as u64, "a caller comes first");
+        }
+        let forward = |times: &[f64]| times.windows(2).all(|w| w[0] <= w[1]);
+        assert!(forward(&numbers(&thread["nativeAllocations"]["time"])));
+        match thread["samples"]["time"].is_array() {
+            true => assert!(forward(&numbers(&thread["samples"]["time"]))),
+            false => assert!(numbers(&thread["samples"]["timeDeltas"]).iter().all(|&d| d >= 0.0)),
+        }
+    }
+    let threads = profile["threads"].as_array().unwrap().len() as u64;
+    for counter in profile["counters"].as_array().unwrap() {
+        assert!(counter["mainThreadIndex"].as_u64().unwrap() < threads, "{counter}");
+        assert_eq!(counter["pid"], profile["threads"][0]["pid"]);
+    }
+}
+
 #[test]
 fn misses_of_any_number_fit_and_an_empty_profile_is_one_too() {
     let mut o = fixture("lammps");
