@@ -98,10 +98,13 @@ fn every_current_family_has_its_events() {
             "Alder Lake",
         ),
         ("meteor-lake", own(&[miss, store, led]).iter().map(|e| format!("{e} on 0-11")).collect(), "Meteor Lake"),
+        ("arrow-lake", own(&[miss, store, led]).iter().map(|e| format!("{e} on 0-7")).collect(), "Arrow Lake"),
+        ("lunar-lake", own(&[miss, store, led]).iter().map(|e| format!("{e} on 0-3")).collect(), "Lunar Lake"),
         ("zen2", own(&["ibs_op 9:0x80000:0:0"]), "AMD IBS on Zen 2"),
         ("zen3", own(&["ibs_op 9:0x80000:0:0"]), "AMD IBS on Zen 3"),
         ("zen4", own(&["ibs_op 9:0x90000:0:0"]), "AMD IBS on Zen 4"),
         ("zen5", own(&["ibs_op 9:0x90000:0:1"]), "AMD IBS on Zen 5"),
+        ("zen6", own(&["ibs_op 9:0x90000:0:1"]), "AMD IBS on Zen 6"),
         ("neoverse-n1", vec![spe(79)], "Arm SPE on Neoverse N1"),
         ("neoverse-v1", vec![spe(63)], "Arm SPE on Neoverse V1"),
         ("neoverse-n2", vec![spe(127)], "Arm SPE on Neoverse N2"),
@@ -116,8 +119,8 @@ fn every_current_family_has_its_events() {
         assert!(choice.events.iter().all(|e| e.user_only == user_only), "{name}");
         let unseen: Vec<_> = choice.unseen.iter().map(|u| u.0).collect();
         let expected: &[&str] = match name {
-            "meteor-lake" => &["cores-unsampled"],
-            "zen4" | "zen5" => &["stores-unsampled"],
+            "meteor-lake" | "arrow-lake" | "lunar-lake" => &["cores-unsampled"],
+            "zen4" | "zen5" | "zen6" => &["stores-unsampled"],
             _ => &[],
         };
         assert_eq!(unseen, expected, "{name}");
@@ -139,6 +142,8 @@ fn what_stands_in_the_way_is_one_sentence_with_a_remedy() {
         ("intel-guest", &["PEBS", "hypervisor", "run on the machine itself"][..]),
         ("amd-guest", &["IBS", "hypervisor"]),
         ("graviton-guest", &["SPE", "arm_spe_0", "CONFIG_ARM_SPE_PMU"]),
+        ("sierra-forest", &["Sierra Forest", "do not tell their addresses"]),
+        ("neoverse-v3", &["0xd84", "not known"]),
         ("intel-unknown", &["Xeon(R) 9999", "not known"]),
         ("arm-unknown", &["0x023", "not known"]),
     ] {
