@@ -93,13 +93,15 @@ impl Profile {
 
 fn explain(path: &Path, e: rusqlite::Error) -> Error {
     let path = path.to_owned();
+    // SQLite quotes what it does not understand, line breaks and all.
+    let what = e.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     match e.sqlite_error_code() {
         // `Unknown` is SQLite's plain error: a table or column is not there.
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
-            Error::Corrupt { path, what: e.to_string() }
+            Error::Corrupt { path, what }
         }
-        Some(_) => Error::Read { path, why: e.to_string() },
+        Some(_) => Error::Read { path, why: what },
         // A missing row or a value of the wrong type.
-        None => Error::Corrupt { path, what: e.to_string() },
+        None => Error::Corrupt { path, what },
     }
 }
