@@ -72,6 +72,64 @@ fn a_mapping_is_an_object_through_mremap_munmap_and_map_fixed() {
     assert_eq!((live(grid), live(again)), (Some(Bytes::mib(7)), Some(Bytes::mib(1))), "{last:?}");
 }
 
+/// Advice takes pages and leaves the mapping: it stays one object, of its whole size, and readings say that pages went.
+#[test]
+fn a_mapping_stays_an_object_through_advice_and_a_move() {
+    let room = Room::new();
+    let command = [&*program("advised")];
+    let plain = room.plain(&command).expect(0);
+    let recorded = room.record(&["--sampler", "none"], "a.hearth", &command).expect(0);
+    assert_eq!(recorded.stdout, plain.stdout);
+    let observed = room.observed("a.hearth");
+    let table = labelled(&observed, "map_table (advised.c");
+    let [table] = table[..] else { panic!("{table:?}") };
+    assert_eq!((table.site.kind, table.peak, table.objects), (SiteKind::Mapping, Bytes::mib(24), 2), "{table:?}");
+    let id = table.site.id;
+    let at = |all: &[(model::SiteId, Bytes)]| all.iter().find(|(site, _)| *site == id).map_or(0, |(_, b)| b.0 >> 20);
+    // From the moment it was written: MiB alive, and resident.
+    let over_time: Vec<(u64, u64)> = observed.timeline.iter().map(|p| (at(&p.live), at(&p.resident))).collect();
+    let mut steps = over_time.clone();
+    steps.dedup();
+    let has = |wanted: &[(u64, u64)]| {
+        let mut rest = steps.iter();
+        wanted.iter().all(|w| rest.any(|s| s == w))
+    };
+    assert!(has(&[(16, 16), (16, 8), (24, 24), (24, 0)]), "{steps:?}");
+    assert!(over_time.iter().skip_while(|p| p.0 == 0).all(|p| p.0 >= 16), "it was alive all the time: {steps:?}");
+    // The page-fault sampler arms and opens pages that go and come.
+    let options = ["--sampler", "page-fault", "--faults-per-second", "20000", "--overhead", "90"];
+    assert_eq!(room.record(&options, "b.hearth", &command).expect(0).stdout, plain.stdout);
+    assert_eq!(room.guided("a.hearth", "64MiB", &command).expect(0).stdout, plain.stdout);
+}
+
+#[test]
+fn common_blocks_and_variables_of_libraries_are_recorded_and_planned() {
+    let room = Room::new();
+    let command = [&*program("common_f90")];
+    let plain = room.plain(&command).expect(0);
+    assert_eq!(room.record(&["--sampler", "none"], "c.hearth", &command).expect(0).stdout, plain.stdout);
+    let observed = room.observed("c.hearth");
+    let names = ["static grid_ [common_f90]", "static library_table [liblibrary_table.so]"];
+    for (name, bytes) in names.into_iter().zip([12_000_000, 8 << 20]) {
+        let found = labelled(&observed, name);
+        let [site] = found[..] else { panic!("{name}: {found:?}") };
+        assert_eq!((site.site.kind, site.peak, site.objects), (SiteKind::Static, Bytes(bytes), 1));
+        assert!(site.resident.expect("read back").0 >= bytes * 9 / 10, "{name}: {:?}", site.resident);
+    }
+    room.hearth(&["plan", "c.hearth", "--fast", "64MiB", "-o", "plan.toml"]).expect(0);
+    let guided = room.hearth(&["run", "--plan", "plan.toml", "--json", "landing.json", "--", command[0]]).expect(0);
+    assert_eq!(guided.stdout, plain.stdout);
+    let text = std::fs::read_to_string(room.path("landing.json")).expect("the landing");
+    let landing: model::Landing = serde_json::from_str(&text).expect("JSON");
+    for name in names {
+        let site = landing.sites.iter().find(|s| s.label.starts_with(name));
+        let site = site.unwrap_or_else(|| panic!("{name}: {landing:?}"));
+        let present: u64 = site.resident.iter().filter(|(node, _)| *node >= 0).map(|(_, bytes)| bytes.0).sum();
+        assert!(present > 7 << 20, "read back from the kernel: {site:?}");
+    }
+    assert!(landing.unmatched.is_empty(), "{:?}", landing.unmatched);
+}
+
 #[test]
 fn the_program_does_the_same_under_a_plan() {
     let room = Room::new();

@@ -1,6 +1,7 @@
 //! Allocation itself: glibc's behaviour at the edges, case by case, and long torture.
 
 use crate::own;
+use hearth_tests::{Room, program};
 
 /// Sizes of nothing and of everything, bad alignments, overflows: what is answered, errno, and what is left alone.
 #[test]
@@ -28,4 +29,49 @@ fn growing() {
 fn long_torture() {
     own("torture", &["--threads", "2", "--ops", "1000000", "--forks", "10", "--seed", "7"]);
     own("torture", &["--threads", "16", "--ops", "250000", "--forks", "20", "--seed", "8"]);
+}
+
+/// Guided by a plan that places small objects too, the slow tier being files: parts of the heap are then shared mappings, of
+/// which forked children take copies.
+#[test]
+fn torture_with_small_objects_and_a_tier_of_files() {
+    let room = Room::new();
+    let command = [&*program("torture"), "--threads", "4", "--ops", "20000", "--forks", "4"];
+    let plain = room.plain(&command).expect(0);
+    room.record(&["--small", "--sampler", "none"], "small.hearth", &command).expect(0);
+    let plan = room.hearth(&["plan", "small.hearth", "--platform", "cxl-expander", "--fast", "2MiB"]).expect(0).stdout;
+    // The last tier of the plan becomes a folder, and half of the sites go there, whatever the plan thought.
+    let start = plan.find("\n[[tier]]").expect("tiers") + 1;
+    let tier = |n: usize| plan[start..].split("[[tier]]").nth(n).and_then(|t| t.split('"').nth(1)).expect("two tiers");
+    let (fast, slow) = (tier(1), tier(2));
+    let tiers = format!(
+        "[[tier]]\nname = \"{fast}\"\n\n[[tier]]\nname = \"{slow}\"\ndir = \"{}\"\n\n",
+        room.path("").display()
+    );
+    let end = start + plan[start..].find("[[module]]").or(plan[start..].find("[[site]]")).expect("sites");
+    let mut turn = 0;
+    let sites: Vec<String> = plan[end..]
+        .lines()
+        .map(|line| match line.starts_with("tier = ") {
+            true => {
+                turn += 1;
+                format!("tier = \"{}\"", if turn % 2 == 0 { fast } else { slow })
+            }
+            false => line.to_string(),
+        })
+        .collect();
+    assert!(turn > 4, "only {turn} sites: {plan}");
+    std::fs::write(room.path("plan.toml"), plan[..start].to_string() + &tiers + &sites.join("\n")).expect("a plan");
+    let ended = room.hearth(
+        &["run", "--plan", "plan.toml", "--json", "landed.json", "--"]
+            .iter()
+            .chain(&command)
+            .copied()
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!((ended.status, &ended.stdout), (0, &plain.stdout), "{}", ended.stderr);
+    let text = std::fs::read_to_string(room.path("landed.json")).expect("the landing");
+    let landing: model::Landing = serde_json::from_str(&text).expect("JSON");
+    let placed = |tier: usize| landing.sites.iter().map(|s| s.placed[tier].0).sum::<u64>();
+    assert!(placed(0) > 1 << 20 && placed(1) > 1 << 20, "both tiers were used: {landing:?}");
 }

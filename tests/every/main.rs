@@ -140,6 +140,8 @@ every! {
     #[ignore = "slow"]
     lammps_mpi: Own, ["lmp" of "lammps", "mpirun" of "openmpi-bin"];
     #[ignore = "slow"]
+    lammps_threads: Own, ["lmp" of "lammps"];
+    #[ignore = "slow"]
     node: Own, ["node" of "nodejs"];
     #[ignore = "slow"]
     octave: Own, ["octave-cli" of "octave"];
