@@ -135,7 +135,8 @@ fn the_program_does_the_same_under_a_plan() {
     let room = Room::new();
     let plain = room.plain(&[&program("kinds"), "1"]).expect(0);
     room.record(&["--sampler", "none"], "k.hearth", &[&program("kinds"), "1"]).expect(0);
-    room.hearth(&["plan", "k.hearth", "--platform", "cxl-expander", "--fast", "20MiB", "-o", "plan.toml"]).expect(0);
+    let options = ["--policy", "first-served", "--platform", "cxl-expander", "--fast", "20MiB", "-o", "plan.toml"];
+    room.hearth(&[&["plan", "k.hearth"], &options[..]].concat()).expect(0);
     let text = std::fs::read_to_string(room.path("plan.toml")).expect("the plan");
     assert!(text.contains("kind = \"static\"") && text.contains("kind = \"mapping\""), "{text}");
     let guided = room.hearth(&["run", "--plan", "plan.toml", "--json", "landing.json", "--", &program("kinds"), "1"]);

@@ -13,7 +13,7 @@ fn plan(room: &Room, command: &[&str], tiers: &str) {
 /// The same from a profile recorded with these options.
 fn plan_with(room: &Room, options: &[&str], command: &[&str], tiers: &str) {
     room.record(&[&["--sampler", "none"], options].concat(), "p.hearth", command).expect(0);
-    let text = room.hearth(&["plan", "p.hearth", "--fast", "1GiB"]).expect(0).stdout;
+    let text = room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "1GiB"]).expect(0).stdout;
     let start = text.find("\n[[tier]]").expect("tiers") + 1;
     let next = |table| text[start..].find(table).map_or(text.len(), |at| start + at);
     let end = next("[[module]]").min(next("[[site]]"));

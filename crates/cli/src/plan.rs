@@ -3,7 +3,8 @@
 use crate::output;
 use anyhow::{Context, Result, bail};
 use model::{Bytes, Coefficients, Observed, Plan, Platform};
-use policy::{Capacity, Options, Policy, SizeBy, Summary, plan_file, policies, tiers};
+use policy::policies::bandwidth_aware::Thresholds;
+use policy::{Capacity, Options, Policy, SizeBy, Summary, Task, assemble, plan_file, policies, tiers};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,6 +37,9 @@ pub struct Args {
     /// The policy that decides
     #[arg(long, value_name = "NAME", default_value = policies::ALL[0].name())]
     policy: String,
+    /// Thresholds of the policy bandwidth-aware: allocations, and shares of the slow memory's peak bandwidth
+    #[arg(long, value_name = "ALLOC,LOW%,HIGH%", default_value = "2,20%,40%", value_parser = thresholds)]
+    thresholds: Thresholds,
     /// Write the plan to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -80,6 +84,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Size::Peak => SizeBy::Peak,
             Size::Resident => SizeBy::Resident,
         },
+        thresholds: args.thresholds,
     };
     let observed = profile::open(profile)?.observed()?;
     let mut platform = match &args.platform {
@@ -88,18 +93,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     platform::apply_overrides(&mut platform, &args.set)?;
 
-    let plan = policy.decide(&observed, &platform, &options)?;
+    let task = Task::new(&observed, &platform, &options)?;
+    let decision = policy.decision(&task)?;
+    let plan = assemble(policy.name(), &observed, &platform, &task.tiers, decision.placements);
     let text = plan_file::to_toml(&plan);
     match &args.output {
         Some(file) => output::write(file, &text, profile)?,
         None => output::print(&text)?,
     }
     eprint!("{}", summary(policy, &plan, &observed, &platform, options.size));
+    for note in decision.notes {
+        eprintln!("  {note}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 fn list() -> String {
-    policies::ALL.iter().map(|p| format!("{:<10} {}\n{:<10} {}\n", p.name(), p.summary(), "", p.source())).collect()
+    policies::ALL.iter().map(|p| format!("{:<15}  {}\n{:15}  {}\n", p.name(), p.summary(), "", p.source())).collect()
 }
 
 /// What the plan does, for standard error.
@@ -143,6 +153,15 @@ fn coefficients(text: &str) -> Result<(String, Coefficients), String> {
     let (load, store) = pair.split_once(',').ok_or(usage)?;
     let number = |n: &str| n.trim().parse::<f64>().map_err(|_| format!("`{n}` is not a number; {usage}"));
     Ok((tier.to_string(), Coefficients { load: number(load)?, store: number(store)? }))
+}
+
+/// `ALLOC,LOW%,HIGH%`.
+fn thresholds(text: &str) -> Result<Thresholds, String> {
+    let bad = || "write ALLOC,LOW%,HIGH%, for example 2,20%,40%".to_string();
+    let share = |t: &str| t.trim().strip_suffix('%').and_then(|p| p.trim().parse::<f64>().ok()).map(|p| p / 100.0);
+    let [allocations, low, high] = text.split(',').collect::<Vec<_>>()[..] else { return Err(bad()) };
+    let allocations = allocations.trim().parse().map_err(|_| bad())?;
+    Ok(Thresholds { allocations, low: share(low).ok_or_else(bad)?, high: share(high).ok_or_else(bad)? })
 }
 
 /// Pairs as a map; no tier twice, since one of the two would be ignored.

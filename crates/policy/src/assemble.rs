@@ -16,6 +16,27 @@ pub struct Placement {
     pub why: String,
 }
 
+/// What a policy decides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// One for each site, in the order of the profile.
+    pub placements: Vec<Placement>,
+    /// What the user should know of how it was decided, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Decision {
+    /// A decision of which there is no more to say.
+    pub fn of(placements: Vec<Placement>) -> Decision {
+        Decision { placements, notes: Vec::new() }
+    }
+
+    /// The tier of each site.
+    pub fn tiers(&self) -> Vec<usize> {
+        self.placements.iter().map(|p| p.tier).collect()
+    }
+}
+
 /// The plan in which site `i` of the profile goes where `placements[i]` says. The slowest tier is the default.
 ///
 /// Sites come out tier by tier, the most valuable first.

@@ -21,6 +21,14 @@ pub enum Error {
         /// Smallest allocation that was recorded.
         threshold: Bytes,
     },
+    /// The profile holds no access samples.
+    #[error(
+        "the profile holds no access samples (sampler `{sampler}`), so it does not say who uses memory; record again with --sampler page-fault, perf or lab, or a longer run"
+    )]
+    NoSamples {
+        /// What made the profile's samples.
+        sampler: String,
+    },
     /// The platform has fewer than two tiers to choose between.
     #[error(
         "platform `{platform}` has one kind of memory, so there is nothing to choose between; say with --fast SIZE how much of it shall count as fast, or plan for another machine with --platform"
@@ -81,6 +89,18 @@ pub enum Error {
         /// What the platform has.
         has: Bytes,
     },
+    /// All tiers together hold less than the program needs.
+    #[error(
+        "the program has {needs} alive at once and the tiers of platform `{platform}` hold {has} together; leave out the capacity of the slowest tier, or make it larger"
+    )]
+    Infeasible {
+        /// Name of the platform.
+        platform: String,
+        /// Most bytes alive at once.
+        needs: Bytes,
+        /// Sum of the budgets.
+        has: Bytes,
+    },
     /// Nobody said how much fits.
     #[error("the capacity of tier `{tier}` of platform `{platform}` is not known; give it with --capacity {tier}=SIZE")]
     NoCapacity {
@@ -100,6 +120,16 @@ pub enum Error {
         "a share of the program's peak was asked for, but the profile does not say how much was alive over time; give the capacity as a size such as 12GiB"
     )]
     NoPeak,
+    /// Thresholds that exclude each other.
+    #[error(
+        "thresholds of {low} % (low) and {high} % (high) make no sense; both must be from 0 to 100, and the low one at most the high one"
+    )]
+    BadThresholds {
+        /// Low threshold, in percent.
+        low: f64,
+        /// High threshold.
+        high: f64,
+    },
     /// Coefficients that are not weights.
     #[error(
         "coefficients {load} and {store} of tier `{tier}` make no sense; both must be numbers of at least 0, and one of them above 0"

@@ -4,8 +4,9 @@
 //!    coefficients, checked against the machine. [`tiers::split`] makes two tiers of a machine that has one memory.
 //! 2. A [`Policy`] puts every site of the profile into one of them. **Each policy is one file in `policies/`,
 //!    registered by one line in [`policies::ALL`]**; nothing else knows their names.
-//! 3. [`assemble`] makes the [`model::Plan`] of a policy's placements; [`plan_file`] writes and reads it as TOML.
-//! 4. [`Summary`] says what a plan does: bytes and share of misses per tier, and what does not fit.
+//! 3. [`cost`] predicts how long the program takes by a placement: what `--compare` shows and the exact policy minimises.
+//! 4. [`assemble`] makes the [`model::Plan`] of a policy's placements; [`plan_file`] writes and reads it as TOML.
+//! 5. [`Summary`] says what a plan does: bytes and share of misses per tier, and what does not fit.
 //!
 //! ```
 //! use hearth_policy::{Error, Options, plan_file, policies};
@@ -19,14 +20,19 @@
 //! This crate makes no OS calls, except that [`plan_file::read`] reads the file it is given.
 
 mod assemble;
+pub mod cost;
 mod error;
+pub mod phases;
 pub mod plan_file;
 pub mod policies;
 mod summary;
+mod task;
 pub mod tiers;
+pub mod traits;
 
-pub use assemble::{Placement, assemble};
+pub use assemble::{Decision, Placement, assemble};
 pub use error::Error;
 pub use policies::Policy;
 pub use summary::{Summary, TierSummary};
+pub use task::Task;
 pub use tiers::{Capacity, Options, SizeBy};

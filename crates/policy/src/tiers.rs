@@ -1,6 +1,7 @@
 //! The tiers a policy fills: the platform's, with budgets and coefficients after the user's wishes, all checked.
 
 use crate::Error;
+use crate::policies::bandwidth_aware::Thresholds;
 use model::{Bytes, Coefficients, Figure, Observed, PlannedSite, Platform, SiteKind, SiteUse, Tier};
 use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;
@@ -83,6 +84,8 @@ pub struct Options {
     pub coefficients: BTreeMap<String, Coefficients>,
     /// Which size counts against a budget.
     pub size: SizeBy,
+    /// Thresholds of the policy `bandwidth-aware`.
+    pub thresholds: Thresholds,
 }
 
 /// A tier that a policy fills.

@@ -17,10 +17,9 @@
 //! is what taking it saves. With Optane below DRAM, whose writes are far slower than its reads, stores therefore
 //! count more in the competition for DRAM, which is what section V introduces them for.
 
-use crate::tiers::TierUse;
-use crate::{Error, Options, Placement, Policy, assemble, tiers};
+use crate::{Decision, Error, Placement, Policy, Task};
 use model::units::significant;
-use model::{Bytes, Coefficients, Observed, Plan, Platform, SiteUse};
+use model::{Bytes, Coefficients, SiteUse};
 
 /// The base placement of ecoHMEM.
 pub struct Density;
@@ -35,43 +34,28 @@ impl Policy for Density {
     fn source(&self) -> &'static str {
         "ecoHMEM (Jordà et al., CLUSTER 2022), sections IV.B and V: base placement"
     }
-    fn decide(&self, observed: &Observed, platform: &Platform, options: &Options) -> Result<Plan, Error> {
-        let tiers = tiers::resolve(observed, platform, options)?;
-        let placements = fill(&observed.sites, &tiers, options);
-        Ok(assemble(self.name(), observed, platform, &tiers, placements))
+    fn place(&self, task: &Task<'_>) -> Result<Decision, Error> {
+        Ok(Decision::of(fill(task)))
     }
 }
 
-/// Value of a site to a tier: weighted misses per byte.
-fn value(site: &SiteUse, size: Bytes, weights: Coefficients) -> f64 {
-    let cost = weights.load * site.load_misses + weights.store * site.store_misses;
-    if size.0 == 0 { 0.0 } else { cost / size.0 as f64 }
-}
-
-/// One placement for each site, in the order of `sites`.
-fn fill(sites: &[SiteUse], tiers: &[TierUse], options: &Options) -> Vec<Placement> {
-    let default = tiers.len() - 1;
-    let size = |i: usize| options.size.of(&sites[i]);
-    let cold = || Placement { tier: default, value: 0.0, why: "no misses were seen on it".to_string() };
-    let mut placements: Vec<Placement> = sites.iter().map(|_| cold()).collect();
-
-    let mut left: Vec<usize> = (0..sites.len()).filter(|&i| sites[i].misses() > 0.0 && size(i).0 > 0).collect();
+/// One placement for each site, in the order of the profile.
+pub(super) fn fill(task: &Task<'_>) -> Vec<Placement> {
+    let default = task.slowest();
+    let mut placements = cold(task);
+    let mut left = task.candidates();
     let candidates = left.len();
-    for (k, tier) in tiers.iter().enumerate() {
-        let weights = tiers[(k + 1).min(default)].coefficients;
+    for (k, tier) in task.tiers.iter().enumerate() {
         let placed = candidates - left.len();
-        // The id last, so that equal sites come out in the same order in every run.
-        left.sort_by(|&a, &b| {
-            let by_value = value(&sites[b], size(b), weights).total_cmp(&value(&sites[a], size(a), weights));
-            by_value.then(size(a).cmp(&size(b))).then(sites[a].site.id.cmp(&sites[b].site.id))
-        });
+        task.by_density(&mut left, k);
         let mut room = tier.budget;
         let mut passed_over = Vec::new();
         for (rank, i) in left.into_iter().enumerate() {
-            let heat = heat(&sites[i], size(i), weights, placed + rank + 1);
-            placements[i].value = value(&sites[i], size(i), weights);
+            let size = task.size(i);
+            let heat = heat(&task.observed.sites[i], size, task.weights(k), placed + rank + 1);
+            placements[i].value = task.worth(i, k) / size.0 as f64;
             match room {
-                Some(free) if size(i) > free && k < default => {
+                Some(free) if size > free && k < default => {
                     let full = format!("does not fit in the {free} left of {}", tier.tier.name);
                     placements[i].why =
                         if k == 0 { format!("{heat}; {full}") } else { format!("{}, {full}", placements[i].why) };
@@ -79,7 +63,7 @@ fn fill(sites: &[SiteUse], tiers: &[TierUse], options: &Options) -> Vec<Placemen
                 }
                 _ => {
                     placements[i].tier = k;
-                    room = room.map(|free| free - size(i));
+                    room = room.map(|free| free - size);
                     if k == 0 {
                         placements[i].why = format!("{heat}; fits in {}", tier.tier.name);
                     }
@@ -91,8 +75,14 @@ fn fill(sites: &[SiteUse], tiers: &[TierUse], options: &Options) -> Vec<Placemen
     placements
 }
 
+/// Every site in the slowest tier, where those stay that no policy by misses looks at.
+pub(super) fn cold(task: &Task<'_>) -> Vec<Placement> {
+    let cold = |_| Placement { tier: task.slowest(), value: 0.0, why: "no misses were seen on it".to_string() };
+    (0..task.sites()).map(cold).collect()
+}
+
 /// "0.84 misses/byte, 3rd densest", with the weight of stores where it is not that of loads.
-fn heat(site: &SiteUse, size: Bytes, weights: Coefficients, rank: usize) -> String {
+pub(super) fn heat(site: &SiteUse, size: Bytes, weights: Coefficients, rank: usize) -> String {
     let density = site.misses() / size.0 as f64;
     let stores = match (weights.store / weights.load, site.store_misses > 0.0) {
         (ratio, true) if ratio.is_finite() && (ratio - 1.0).abs() >= 0.05 => format!(" (stores count {ratio:.1}x)"),
@@ -103,7 +93,7 @@ fn heat(site: &SiteUse, size: Bytes, weights: Coefficients, rank: usize) -> Stri
 }
 
 /// 1st, 2nd, 3rd, 4th, 11th, 21st.
-fn ordinal(n: usize) -> String {
+pub(super) fn ordinal(n: usize) -> String {
     let suffix = match (n % 10, n % 100) {
         (_, 11..=13) => "th",
         (1, _) => "st",

@@ -1,9 +1,17 @@
 //! The policies: one file each, registered here by one line. A new policy is a file beside `density.rs` with a type
 //! that implements [`Policy`], and that type in [`ALL`].
 
+pub mod bandwidth_aware;
 pub mod density;
+pub mod exact;
+pub mod first_served;
+pub mod hotset;
+pub mod knapsack;
+pub mod phase_global;
+pub mod priority;
+pub mod thermos;
 
-use crate::{Error, Options};
+use crate::{Decision, Error, Options, Task, assemble};
 use model::{Observed, Plan, Platform};
 
 /// An algorithm from profile and platform to plan.
@@ -14,14 +22,44 @@ pub trait Policy: Sync {
     fn summary(&self) -> &'static str;
     /// The paper and sections it is from.
     fn source(&self) -> &'static str;
-    /// Puts every site of the profile into a tier.
+    /// True if it decides by who misses the cache; then a profile without samples is refused.
+    fn needs_samples(&self) -> bool {
+        true
+    }
+    /// Puts every site of the profile into a tier. Called by [`Policy::decision`].
     ///
-    /// Errors: those of [`crate::tiers::resolve`], and what the policy itself asks of a profile.
-    fn decide(&self, observed: &Observed, platform: &Platform, options: &Options) -> Result<Plan, Error>;
+    /// Errors: what the policy itself asks of a profile.
+    fn place(&self, task: &Task<'_>) -> Result<Decision, Error>;
+    /// [`Policy::place`], unless the profile has no samples and needs some.
+    ///
+    /// Errors: that, and those of [`Policy::place`].
+    fn decision(&self, task: &Task<'_>) -> Result<Decision, Error> {
+        if self.needs_samples() {
+            task.sampled()?;
+        }
+        self.place(task)
+    }
+    /// The plan for a profile, a platform and the user's wishes.
+    ///
+    /// Errors: those of [`crate::tiers::resolve`] and of [`Policy::decision`].
+    fn decide(&self, observed: &Observed, platform: &Platform, options: &Options) -> Result<Plan, Error> {
+        let task = Task::new(observed, platform, options)?;
+        Ok(assemble(self.name(), observed, platform, &task.tiers, self.decision(&task)?.placements))
+    }
 }
 
 /// Every policy there is; the first is the default.
-pub const ALL: &[&dyn Policy] = &[&density::Density];
+pub const ALL: &[&dyn Policy] = &[
+    &density::Density,
+    &bandwidth_aware::BandwidthAware,
+    &knapsack::Knapsack,
+    &hotset::Hotset,
+    &thermos::Thermos,
+    &priority::Priority,
+    &first_served::FirstServed,
+    &phase_global::PhaseGlobal,
+    &exact::Exact,
+];
 
 /// The policy of this name.
 pub fn find(name: &str) -> Result<&'static dyn Policy, Error> {
@@ -44,6 +82,6 @@ mod tests {
         let names: std::collections::HashSet<_> = ALL.iter().map(|p| p.name()).collect();
         assert_eq!(names.len(), ALL.len(), "two policies of one name");
         let error = find("denisty").err().unwrap().to_string();
-        assert_eq!(error, "there is no policy `denisty`; there are: density");
+        assert!(error.starts_with("there is no policy `denisty`; there are: density, "), "{error}");
     }
 }

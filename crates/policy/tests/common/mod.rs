@@ -94,3 +94,37 @@ pub fn platform(tiers: Vec<Tier>) -> Platform {
 pub fn tier_of(plan: &Plan, n: u64) -> &str {
     &plan.sites.iter().find(|s| s.id == SiteId(n)).expect("every site is in the plan").tier
 }
+
+/// A tier with figures, so that time can be predicted: latency in ns, GB/s read and written.
+pub fn timed(name: &str, node: u32, capacity: u64, latency: u64, read: f64, write: f64) -> Tier {
+    let bandwidth = |b: f64| Some(Figure::new(GbPerSec(b), Origin::Library));
+    Tier {
+        latency: Some(Figure::new(Nanos(latency), Origin::Library)),
+        read_bandwidth: bandwidth(read),
+        write_bandwidth: bandwidth(write),
+        ..tier(name, node, capacity)
+    }
+}
+
+/// Gives a profile the timeline that these misses make: one row an interval of equal length, one figure a site.
+pub fn over_time(mut seen: Observed, misses: &[&[f64]]) -> Observed {
+    let each = seen.duration.0 / misses.len() as u64;
+    let ids: Vec<SiteId> = seen.sites.iter().map(|s| s.site.id).collect();
+    let alive = |at: u64, s: &&SiteUse| s.first_alloc.0 <= at && s.last_free.0 > at;
+    let point = |(n, row): (usize, &&[f64])| {
+        let at = n as u64 * each;
+        TimePoint {
+            at: Nanos(at),
+            live: seen.sites.iter().filter(|s| alive(at, s)).map(|s| (s.site.id, s.peak)).collect(),
+            misses: ids.iter().zip(row.iter()).filter(|(_, m)| **m > 0.0).map(|(id, m)| (*id, *m)).collect(),
+            resident: vec![],
+        }
+    };
+    seen.timeline = misses.iter().enumerate().map(point).collect();
+    seen
+}
+
+/// The tier of each site, in the order of the profile.
+pub fn tiers_of<'a>(plan: &'a Plan, seen: &Observed) -> Vec<&'a str> {
+    seen.sites.iter().map(|s| tier_of(plan, s.site.id.0)).collect()
+}

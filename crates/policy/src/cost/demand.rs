@@ -1,0 +1,255 @@
+//! What the program asks of memory, interval by interval, and what it computes meanwhile.
+//!
+//! A profile's timeline has the misses of each site in each interval; loads and stores are split as over the whole run. The
+//! observed machine's memory time, by the same model and with the sites where they were seen, is taken off the interval's
+//! length: the rest is compute time, which no placement changes. On a machine whose buses were full while it was recorded this
+//! takes waiting for computing, so profiles made on fast memory predict better.
+
+use super::memory::Memory;
+use super::overlap;
+use crate::Error;
+use model::{Observed, Pattern, Platform, SiteId, SiteUse};
+use std::collections::HashMap;
+
+/// What a site asks for in one interval, in lines.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Use {
+    /// Index of the site in the profile.
+    pub site: usize,
+    /// Load misses that come one by one.
+    pub random: f64,
+    /// Load misses that the prefetcher fetches ahead.
+    pub stream: f64,
+    /// Store misses: the line is read, and written later.
+    pub stores: f64,
+    /// Factor on waiting, see [`overlap::split`].
+    pub scale: f64,
+}
+
+impl Use {
+    /// Lines read: a store reads its line first.
+    pub fn lines(&self) -> f64 {
+        self.random + self.stream + self.stores
+    }
+}
+
+/// One interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interval {
+    /// Its length when it was observed, in ns.
+    pub length: f64,
+    /// Time without waiting for memory, in ns.
+    pub compute: f64,
+    /// Random misses that wait together.
+    pub overlap: f64,
+    /// What sites ask for (only those that do).
+    pub uses: Vec<Use>,
+}
+
+/// The whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Demand {
+    /// Number of sites of the profile.
+    pub sites: usize,
+    /// Intervals, in order.
+    pub intervals: Vec<Interval>,
+}
+
+/// Share of a site's loads that come in order.
+fn streaming(pattern: Pattern) -> f64 {
+    match pattern {
+        Pattern::Stream { .. } => 1.0,
+        Pattern::Random => 0.0,
+        Pattern::Mixed | Pattern::Unknown => 0.5,
+    }
+}
+
+/// True if a sampler ran, or misses are known in another way. One that saw nothing says something: all fits the cache.
+pub fn sampled(observed: &Observed) -> bool {
+    observed.sampler != "none" || observed.total_misses() > 0.0
+}
+
+impl Demand {
+    /// The demand of a profile; says what it had to assume.
+    ///
+    /// # Errors
+    /// If it has no access samples.
+    pub fn of(observed: &Observed, notes: &mut Vec<String>) -> Result<Demand, Error> {
+        if !sampled(observed) {
+            return Err(Error::NoSamples { sampler: observed.sampler.clone() });
+        }
+        let mut intervals = lengths(observed);
+        let known = misses(observed, &mut intervals);
+        for (site, seen) in observed.sites.iter().enumerate().filter(|(_, s)| s.misses() > 0.0) {
+            // Where the timeline does not say when, they are spread evenly over the site's life.
+            if known[site] <= 0.0 {
+                spread(site, seen, &mut intervals);
+            }
+        }
+        let machine = Machine::of(observed, notes);
+        for interval in &mut intervals {
+            machine.take_off(interval);
+        }
+        Ok(Demand { sites: observed.sites.len(), intervals })
+    }
+}
+
+/// The intervals of the timeline, still empty; one for the whole run if it has none.
+fn lengths(observed: &Observed) -> Vec<Interval> {
+    let empty = |length: u64| Interval { length: length as f64, compute: 0.0, overlap: 1.0, uses: Vec::new() };
+    let ends = observed.timeline.iter().skip(1).map(|p| p.at.0).chain([observed.duration.0]);
+    let mut all: Vec<Interval> =
+        observed.timeline.iter().zip(ends).map(|(p, end)| empty(end.saturating_sub(p.at.0))).collect();
+    if all.is_empty() {
+        all.push(empty(observed.duration.0));
+    }
+    all
+}
+
+/// So many misses of a site, split as over the whole run.
+fn use_of(site: usize, seen: &SiteUse, misses: f64) -> Use {
+    let all = seen.misses();
+    let (loads, stores) =
+        if all > 0.0 { (misses * seen.load_misses / all, misses * seen.store_misses / all) } else { (misses, 0.0) };
+    let streaming = streaming(seen.pattern);
+    Use { site, random: loads * (1.0 - streaming), stream: loads * streaming, stores, scale: 1.0 }
+}
+
+/// Fills in what the timeline says; gives the misses of each site that it knows. A site's sum over the timeline is made that of
+/// the whole run.
+fn misses(observed: &Observed, intervals: &mut [Interval]) -> Vec<f64> {
+    let index: HashMap<SiteId, usize> = observed.sites.iter().enumerate().map(|(i, s)| (s.site.id, i)).collect();
+    let mut known = vec![0.0; observed.sites.len()];
+    for point in &observed.timeline {
+        for (id, misses) in &point.misses {
+            if let Some(&site) = index.get(id) {
+                known[site] += misses;
+            }
+        }
+    }
+    for (point, interval) in observed.timeline.iter().zip(intervals) {
+        for (id, misses) in &point.misses {
+            let Some(&site) = index.get(id) else { continue };
+            let seen = &observed.sites[site];
+            if *misses > 0.0 && seen.misses() > 0.0 {
+                interval.uses.push(use_of(site, seen, misses * seen.misses() / known[site]));
+            }
+        }
+    }
+    known
+}
+
+fn spread(site: usize, seen: &SiteUse, intervals: &mut [Interval]) {
+    let (from, to) = (seen.first_alloc.0 as f64, seen.last_free.0 as f64);
+    let mut at = 0.0;
+    let overlap = |at: f64, length: f64| ((at + length).min(to) - at.max(from)).max(0.0);
+    let mut parts = Vec::with_capacity(intervals.len());
+    for interval in intervals.iter() {
+        parts.push(overlap(at, interval.length));
+        at += interval.length;
+    }
+    let all: f64 = parts.iter().sum();
+    for (i, interval) in intervals.iter_mut().enumerate() {
+        let share = if all > 0.0 { parts[i] / all } else { f64::from(u8::from(i == 0)) };
+        if share > 0.0 {
+            interval.uses.push(use_of(site, seen, seen.misses() * share));
+        }
+    }
+}
+
+/// The machine of the profile, and where the sites were on it.
+struct Machine {
+    memories: Vec<Memory>,
+    /// For each site its share in each of them.
+    shares: Vec<Vec<f64>>,
+}
+
+impl Machine {
+    fn of(observed: &Observed, notes: &mut Vec<String>) -> Machine {
+        let mut said = Vec::new();
+        let tiers = observed.platform.as_ref().map_or(&[][..], |p: &Platform| &p.tiers);
+        let memories: Vec<Memory> = if tiers.is_empty() {
+            said.push("the profile does not say its machine's memories".to_string());
+            vec![Memory::of(&unknown(), &mut Vec::new())]
+        } else {
+            tiers.iter().map(|t| Memory::of(t, &mut said)).collect()
+        };
+        if !said.is_empty() {
+            notes.push(format!(
+                "on the machine that was recorded, {}; so its time without memory is roughly known (`hearth platform --measure` before recording mends it)",
+                said.iter().map(|s| s.split(" (give").next().unwrap_or(s)).collect::<Vec<_>>().join(", and ")
+            ));
+        }
+        let shares = observed.sites.iter().map(|s| located(s, tiers, memories.len())).collect();
+        Machine { memories, shares }
+    }
+
+    /// Takes the memory's time off an interval's length: what is left is computed.
+    fn take_off(&self, interval: &mut Interval) {
+        let count = self.memories.len();
+        let (mut reads, mut writes) = (vec![0.0; count], vec![0.0; count]);
+        let (mut random, mut other, mut misses) = (vec![0.0; count], vec![0.0; count], 0.0);
+        for u in &interval.uses {
+            misses += u.random;
+            for (k, share) in self.shares[u.site].iter().enumerate() {
+                reads[k] += share * u.lines();
+                writes[k] += share * u.stores;
+                random[k] += share * u.random;
+                other[k] += share * (u.stream / overlap::AHEAD + u.stores / overlap::FILLS);
+            }
+        }
+        let latency: Vec<f64> = self
+            .memories
+            .iter()
+            .enumerate()
+            .map(|(k, m)| {
+                m.latency(if interval.length > 0.0 { m.busy(reads[k], writes[k]) / interval.length } else { 0.0 })
+            })
+            .collect();
+        let sum = |waits: &[f64]| waits.iter().zip(&latency).map(|(w, l)| w * l).sum::<f64>();
+        let split = overlap::split(interval.length, sum(&random), sum(&other), misses);
+        (interval.compute, interval.overlap) = (split.compute, split.overlap);
+        for u in &mut interval.uses {
+            u.scale = split.scale;
+        }
+    }
+}
+
+/// A memory of which nothing is known.
+fn unknown() -> model::Tier {
+    use model::{Figure, Origin, Tier, TierKind};
+    Tier {
+        name: "memory".to_string(),
+        kind: Figure::new(TierKind::Dram, Origin::Predicted),
+        nodes: vec![],
+        dir: None,
+        capacity: None,
+        free: None,
+        latency: None,
+        loaded_latency: None,
+        loaded_bandwidth: None,
+        read_bandwidth: None,
+        write_bandwidth: None,
+        mixed_bandwidth: None,
+        coefficients: None,
+        near_cpus: String::new(),
+    }
+}
+
+/// Share of a site in each memory of the observed machine, by the nodes of its pages; all in the first where they were not read.
+fn located(site: &SiteUse, tiers: &[model::Tier], count: usize) -> Vec<f64> {
+    let on = |tier: &model::Tier| -> f64 {
+        site.nodes
+            .iter()
+            .filter(|(n, _)| u32::try_from(*n).is_ok_and(|n| tier.nodes.contains(&n)))
+            .map(|n| n.1.0 as f64)
+            .sum()
+    };
+    let bytes: Vec<f64> = tiers.iter().map(on).collect();
+    let all: f64 = bytes.iter().sum();
+    if all > 0.0 {
+        bytes.iter().map(|b| b / all).collect()
+    } else {
+        (0..count).map(|k| f64::from(u8::from(k == 0))).collect()
+    }
+}

@@ -1,0 +1,36 @@
+//! What moving data costs: Unimem (Wu, Huang, Li, SC 2017), Equation 4.
+//!
+//! ```text
+//! cost = max(data size / copy bandwidth - time in which the program does not need the data, 0)
+//! ```
+
+use super::LINE;
+use super::memory::Memory;
+use model::Bytes;
+
+/// Time to copy so many bytes, in ns: one tier reads them, the other writes them, at the same time.
+pub fn copy(size: Bytes, from: &Memory, to: &Memory) -> f64 {
+    let lines = size.0 as f64 / LINE;
+    from.busy(lines, 0.0).max(to.busy(0.0, lines))
+}
+
+/// Equation 4: what of a copy the program has to wait for, if it can go on for `overlap` ns meanwhile.
+pub fn cost(size: Bytes, from: &Memory, to: &Memory, overlap: f64) -> f64 {
+    (copy(size, from, to) - overlap).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory::tests::tier;
+    use super::*;
+
+    #[test]
+    fn the_slower_side_sets_the_pace_and_overlap_hides_it() {
+        let (slow, fast) = (tier("nvm", 200, 8.0, 2.0), tier("dram", 100, 64.0, 64.0));
+        let (slow, fast) = (Memory::of(&slow, &mut vec![]), Memory::of(&fast, &mut vec![]));
+        assert_eq!(copy(Bytes(8_000_000), &slow, &fast), 1e6, "8 MB at 8 GB/s");
+        assert_eq!(copy(Bytes(8_000_000), &fast, &slow), 4e6, "written at 2 GB/s");
+        assert_eq!(cost(Bytes(8_000_000), &slow, &fast, 4e5), 6e5);
+        assert_eq!(cost(Bytes(8_000_000), &slow, &fast, 2e6), 0.0);
+    }
+}

@@ -1,0 +1,153 @@
+//! The cost model: how long would the program take with its sites in these tiers?
+//!
+//! One road for every policy, comparison and picture; `docs/planner.md` has the same equations with more words.
+//!
+//! The run is cut into the profile's intervals. In each, a site asks memory for lines: loads that miss and come one by
+//! one (random), loads that come in order (stream, fetched ahead), and stores. Of interval *i*, with `x(s,k)` the share of
+//! site *s* in tier *k*:
+//!
+//! ```text
+//! L(i) = sum over k of  l(k, u) * sum over s of x(s,k) * (random / g(i) + stream / 20 + stores / 12)     latency
+//! B(i,k) = time of the bus of tier k for the lines read and written there                                  bandwidth
+//! T(i) = max(C(i) + L(i), max over k of B(i,k)),   u = B(i,k) / T(i)                                       fixed point
+//! ```
+//!
+//! - [`memory`]: `l(k, u)` and `B(i,k)`, with the same form as the lab's time model.
+//! - [`overlap`]: how many misses wait at the same time, from how dense they are.
+//! - [`demand`]: what is asked of memory in each interval; and the compute time `C(i)`, which is what the observed duration
+//!   leaves when this model's memory time on the observed machine is taken off.
+//! - [`step`]: the fixed point of one interval.
+//! - [`migration`]: what moving costs (Unimem, Equation 4).
+//! - [`lives`]: which sites are alive together, for capacities that hold at every moment.
+//! - [`landing`]: where sites land when a plan gives a tier more than it holds.
+
+pub mod demand;
+pub mod landing;
+pub mod lives;
+pub mod memory;
+pub mod migration;
+pub mod overlap;
+pub mod step;
+
+use crate::Error;
+use demand::Demand;
+use memory::Memory;
+use model::{Observed, Tier};
+
+/// Bytes of a cache line.
+pub const LINE: f64 = 64.0;
+
+/// Where sites lie: for each site the share (0 to 1) in each tier.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shares {
+    tiers: usize,
+    of: Vec<f64>,
+}
+
+impl Shares {
+    /// Every site whole in the tier given for it.
+    pub fn whole(at: &[usize], tiers: usize) -> Shares {
+        let mut of = vec![0.0; at.len() * tiers];
+        for (site, &tier) in at.iter().enumerate() {
+            of[site * tiers + tier] = 1.0;
+        }
+        Shares { tiers, of }
+    }
+
+    /// Every site in this tier.
+    pub fn all_in(tier: usize, sites: usize, tiers: usize) -> Shares {
+        Shares::whole(&vec![tier; sites], tiers)
+    }
+
+    /// Splits a site; the shares are to sum up to 1.
+    pub fn split(&mut self, site: usize, shares: &[f64]) {
+        self.of[site * self.tiers..][..self.tiers].copy_from_slice(shares);
+    }
+
+    /// The shares of a site.
+    pub fn of(&self, site: usize) -> &[f64] {
+        &self.of[site * self.tiers..][..self.tiers]
+    }
+}
+
+/// What a placement is predicted to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// Time of the whole run, in ns.
+    pub time: f64,
+    /// Of it not spent waiting for memory.
+    pub compute: f64,
+    /// Misses served by each tier.
+    pub served: Vec<f64>,
+    /// Time of each interval, in ns.
+    pub intervals: Vec<f64>,
+}
+
+impl Prediction {
+    /// Share (0 to 1) of the misses that the fastest tier serves.
+    pub fn served_fast(&self) -> f64 {
+        let all: f64 = self.served.iter().sum();
+        if all > 0.0 { self.served[0] / all } else { 0.0 }
+    }
+}
+
+/// The model of one profile on one set of tiers.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// What the program asks of memory.
+    pub demand: Demand,
+    /// The tiers, fastest first.
+    pub memories: Vec<Memory>,
+    /// What had to be assumed, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Model {
+    /// The model of this profile on these tiers.
+    ///
+    /// # Errors
+    /// If the profile has no access samples.
+    pub fn new<'a>(observed: &Observed, tiers: impl IntoIterator<Item = &'a Tier>) -> Result<Model, Error> {
+        let mut notes = Vec::new();
+        let demand = Demand::of(observed, &mut notes)?;
+        let memories = tiers.into_iter().map(|t| Memory::of(t, &mut notes)).collect();
+        Ok(Model { demand, memories, notes })
+    }
+
+    /// What this placement does.
+    pub fn predict(&self, shares: &Shares) -> Prediction {
+        let mut out = Prediction {
+            time: 0.0,
+            compute: 0.0,
+            served: vec![0.0; self.memories.len()],
+            intervals: Vec::with_capacity(self.demand.intervals.len()),
+        };
+        let mut loads = vec![step::Load::default(); self.memories.len()];
+        for interval in &self.demand.intervals {
+            loads.fill(step::Load::default());
+            for u in &interval.uses {
+                for ((load, served), &share) in loads.iter_mut().zip(&mut out.served).zip(shares.of(u.site)) {
+                    if share > 0.0 {
+                        load.add(u, interval.overlap, share);
+                        *served += share * u.lines();
+                    }
+                }
+            }
+            let time = step::time(interval.compute, &self.memories, &loads);
+            out.time += time;
+            out.compute += interval.compute;
+            out.intervals.push(time);
+        }
+        out
+    }
+
+    /// The time of a placement, in ns.
+    pub fn time(&self, at: &[usize]) -> f64 {
+        self.predict(&Shares::whole(at, self.memories.len())).time
+    }
+
+    /// The time with everything in one tier, in ns.
+    pub fn all_in(&self, tier: usize) -> f64 {
+        self.predict(&Shares::all_in(tier, self.demand.sites, self.memories.len())).time
+    }
+}

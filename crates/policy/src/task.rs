@@ -1,0 +1,105 @@
+//! What every policy is given: the profile, the tiers to fill, and the cost model of both.
+
+use crate::cost::Model;
+use crate::cost::lives::Lives;
+use crate::tiers::{self, TierUse};
+use crate::{Error, Options};
+use model::{Bytes, Coefficients, Observed, Platform};
+use std::cell::OnceCell;
+
+/// A request for a plan, checked.
+pub struct Task<'a> {
+    /// The profile.
+    pub observed: &'a Observed,
+    /// The tiers to fill, fastest first, at least two.
+    pub tiers: Vec<TierUse>,
+    /// Name of the platform.
+    pub platform: String,
+    /// What the user wishes.
+    pub options: &'a Options,
+    model: OnceCell<Model>,
+    lives: OnceCell<Lives>,
+}
+
+impl<'a> Task<'a> {
+    /// A task of a profile, a platform and the user's wishes.
+    ///
+    /// # Errors
+    /// Those of [`tiers::resolve`].
+    pub fn new(observed: &'a Observed, platform: &Platform, options: &'a Options) -> Result<Task<'a>, Error> {
+        let tiers = tiers::resolve(observed, platform, options)?;
+        let platform = platform.name.clone();
+        Ok(Task { observed, tiers, platform, options, model: OnceCell::new(), lives: OnceCell::new() })
+    }
+
+    /// Refuses a profile without access samples: whatever is made of it would look like a decision.
+    ///
+    /// # Errors
+    /// If no sampler ran.
+    pub fn sampled(&self) -> Result<(), Error> {
+        match crate::cost::demand::sampled(self.observed) {
+            true => Ok(()),
+            false => Err(Error::NoSamples { sampler: self.observed.sampler.clone() }),
+        }
+    }
+
+    /// The cost model; made when first asked for. Of a task that is [`Task::sampled`].
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn model(&self) -> &Model {
+        self.model
+            .get_or_init(|| Model::new(self.observed, self.tiers.iter().map(|t| &t.tier)).expect("a task has samples"))
+    }
+
+    /// Which sites are alive together; looked up when first asked for.
+    pub fn lives(&self) -> &Lives {
+        self.lives.get_or_init(|| Lives::of(self.observed, self.options.size))
+    }
+
+    /// The predicted time of a plan that gives the sites these tiers, in ns, with what does not fit where it lands.
+    pub fn time(&self, at: &[usize]) -> f64 {
+        self.model().predict(&crate::cost::landing::shares(self, at)).time
+    }
+
+    /// Number of sites.
+    pub fn sites(&self) -> usize {
+        self.observed.sites.len()
+    }
+
+    /// The size of a site that counts against a capacity.
+    pub fn size(&self, site: usize) -> Bytes {
+        self.options.size.of(&self.observed.sites[site])
+    }
+
+    /// Index of the slowest tier, which takes what is left over.
+    pub fn slowest(&self) -> usize {
+        self.tiers.len() - 1
+    }
+
+    /// What a miss costs a site that is not taken into a tier: the coefficients of the next slower one.
+    pub fn weights(&self, tier: usize) -> Coefficients {
+        self.tiers[(tier + 1).min(self.slowest())].coefficients
+    }
+
+    /// The weighted misses of a site that competes for a tier.
+    pub fn worth(&self, site: usize, tier: usize) -> f64 {
+        let (weights, site) = (self.weights(tier), &self.observed.sites[site]);
+        weights.load * site.load_misses + weights.store * site.store_misses
+    }
+
+    /// Sites that a policy by misses has to place: those with misses and a size.
+    pub fn candidates(&self) -> Vec<usize> {
+        (0..self.sites()).filter(|&i| self.observed.sites[i].misses() > 0.0 && self.size(i).0 > 0).collect()
+    }
+
+    /// Sorts sites by worth per byte, the densest first. Between equals the smaller one, then the smaller id, so that equal
+    /// sites come out in the same order in every run.
+    pub fn by_density(&self, sites: &mut [usize], tier: usize) {
+        let density = |i: usize| if self.size(i).0 == 0 { 0.0 } else { self.worth(i, tier) / self.size(i).0 as f64 };
+        let id = |i: usize| self.observed.sites[i].site.id;
+        sites.sort_by(|&a, &b| {
+            density(b).total_cmp(&density(a)).then(self.size(a).cmp(&self.size(b))).then(id(a).cmp(&id(b)))
+        });
+    }
+}

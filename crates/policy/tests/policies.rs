@@ -1,0 +1,304 @@
+//! The policies on instances worked by hand, and on random ones against all possible placements.
+
+mod common;
+
+use common::*;
+use hearth_policy::cost::landing;
+use hearth_policy::policies::exact;
+use hearth_policy::{Capacity, Error, Options, Task, policies};
+use model::*;
+use proptest::prelude::*;
+use std::time::Duration;
+
+fn fast(bytes: u64) -> Options {
+    Options { fast: Some(Capacity::Size(Bytes(bytes))), ..Options::default() }
+}
+
+fn places(policy: &str, seen: &Observed, machine: &Platform, options: &Options) -> Vec<String> {
+    let plan = policies::find(policy).unwrap().decide(seen, machine, options).unwrap();
+    tiers_of(&plan, seen).into_iter().map(str::to_string).collect()
+}
+
+fn two(fast: u64) -> Platform {
+    platform(vec![timed("dram", 0, fast, 100, 100.0, 100.0), timed("cxl", 1, 1 << 40, 250, 20.0, 20.0)])
+}
+
+/// Densities 4, 3, 2 misses a byte, room for 100: hotset goes on until it is past that.
+#[test]
+fn hotset_stops_just_past_the_capacity() {
+    let seen = observed(vec![site(1, 60, 240.0, 0.0), site(2, 70, 210.0, 0.0), site(3, 10, 20.0, 0.0)]);
+    assert_eq!(places("hotset", &seen, &two(100), &Options::default()), ["dram", "dram", "cxl"]);
+    assert_eq!(places("density", &seen, &two(100), &Options::default()), ["dram", "cxl", "dram"]);
+}
+
+/// The second site would displace 30 bytes of the first, which is worth 240 misses; it has 210 in the one case and 250 in
+/// the other. The third still fits.
+#[test]
+fn thermos_over_fills_only_for_what_is_worth_more() {
+    let with = |misses| observed(vec![site(1, 60, 240.0, 0.0), site(2, 70, misses, 0.0), site(3, 10, 20.0, 0.0)]);
+    assert_eq!(places("thermos", &with(210.0), &two(100), &Options::default()), ["dram", "cxl", "dram"]);
+    assert_eq!(places("thermos", &with(250.0), &two(100), &Options::default()), ["dram", "dram", "cxl"]);
+}
+
+/// Greedy takes the densest, 60 bytes, and nothing else fits; the other two are worth more together.
+#[test]
+fn knapsack_takes_what_is_worth_most_together() {
+    let seen = observed(vec![site(1, 60, 130.0, 0.0), site(2, 50, 100.0, 0.0), site(3, 50, 100.0, 0.0)]);
+    assert_eq!(places("density", &seen, &two(100), &Options::default()), ["dram", "cxl", "cxl"]);
+    assert_eq!(places("knapsack", &seen, &two(100), &Options::default()), ["cxl", "dram", "dram"]);
+}
+
+/// In the order of allocation, whatever is hot; what was freed leaves its room.
+#[test]
+fn first_served_serves_in_the_order_of_allocation() {
+    let life = |mut s: SiteUse, from: u64, to: u64| {
+        (s.first_alloc, s.last_free) = (Nanos(from), Nanos(to));
+        s
+    };
+    let seen = observed(vec![
+        life(site(1, 80, 900.0, 0.0), 10, 100),
+        life(site(2, 60, 1.0, 0.0), 0, 50),
+        life(site(3, 40, 5.0, 0.0), 20, 100),
+        life(site(4, 60, 5.0, 0.0), 60, 100),
+    ]);
+    assert_eq!(places("first-served", &seen, &two(100), &Options::default()), ["cxl", "dram", "dram", "dram"]);
+}
+
+/// H2M's dot product and lookups: the most important allocation first (Table 4: nuclide_grid has 57 % of the latency), where
+/// its pattern wants it: the machine's lowest latency is not its highest bandwidth, as on Knights Landing.
+#[test]
+fn priority_serves_the_most_important_first_and_where_it_wants_to_be() {
+    let walked = |mut s: SiteUse, pattern| {
+        s.pattern = pattern;
+        s
+    };
+    let seen = observed(vec![
+        walked(site(1, 50, 572.0, 0.0), Pattern::Random),
+        walked(site(2, 60, 300.0, 0.0), Pattern::Stream { stride: 8 }),
+        walked(site(3, 60, 200.0, 5000.0), Pattern::Stream { stride: 8 }),
+    ]);
+    assert_eq!(places("priority", &seen, &two(100), &Options::default()), ["dram", "cxl", "cxl"]);
+    let knl = platform(vec![timed("hbm", 1, 100, 155, 315.0, 315.0), timed("ddr", 0, 1000, 130, 80.0, 80.0)]);
+    assert_eq!(places("priority", &seen, &knl, &Options::default()), ["ddr", "hbm", "ddr"]);
+    let mut timed = seen.clone();
+    (timed.sites[1].miss_latency, timed.sites[0].miss_latency) = (Some(900.0), Some(90.0));
+    let plan = policies::find("priority").unwrap().decide(&timed, &two(70), &Options::default()).unwrap();
+    assert_eq!(tier_of(&plan, 2), "dram", "latency counts, not only misses: {:?}", plan.sites[0].why);
+}
+
+/// ecoHMEM, section VII: A lives all the time and B in the last fifth, when bandwidth is high; equal sizes, equal misses, room
+/// for one. By density A wins, as the smaller id. B is allocated again and again (Thrashing), A once and when little is
+/// asked of the slow memory (Fitting): they are swapped, and the cost model agrees that it is the better placement.
+fn a_and_b() -> Observed {
+    let (a, mut b) = (site(1, 100, 1e4, 0.0), site(2, 100, 1e4, 0.0));
+    (b.first_alloc, b.objects, b.total_lifetime) = (Nanos(800_000_000), 5, Nanos(200_000_000));
+    let third = site(3, 1000, 5e3, 0.0);
+    let all = observed(vec![a, b, third]);
+    let quiet: &[f64] = &[2e3, 0.0, 0.0];
+    over_time(all, &[quiet, quiet, quiet, quiet, &[2e3, 1e4, 5e3]])
+}
+
+#[test]
+fn bandwidth_aware_swaps_the_objects_a_and_b_of_ecohmem() {
+    let seen = a_and_b();
+    let mut dram = timed("dram", 0, 100, 90, 141.0, 141.0);
+    let mut pmem = timed("pmem", 1, 1 << 40, 185, 39.4, 13.9);
+    for (tier, ns) in [(&mut dram, 117), (&mut pmem, 239)] {
+        tier.loaded_latency = Some(Figure::new(Nanos(ns), Origin::Library));
+        tier.loaded_bandwidth = Some(Figure::new(GbPerSec(22.0), Origin::Library));
+    }
+    // So few misses that none overlap, and a machine so much smaller that its memory is as busy as the paper's at 22 GB/s.
+    for tier in [&mut dram, &mut pmem] {
+        for b in [&mut tier.read_bandwidth, &mut tier.write_bandwidth, &mut tier.loaded_bandwidth] {
+            *b = b.map(|f| Figure::new(GbPerSec(f.value.0 / 4000.0), f.origin));
+        }
+    }
+    let machine = platform(vec![dram, pmem]);
+    assert_eq!(places("density", &seen, &machine, &Options::default()), ["dram", "pmem", "pmem"]);
+    assert_eq!(places("bandwidth-aware", &seen, &machine, &Options::default()), ["pmem", "dram", "pmem"]);
+    assert_eq!(places("exact", &seen, &machine, &Options::default()), ["pmem", "dram", "pmem"]);
+    let options = Options::default();
+    let task = Task::new(&seen, &machine, &options).unwrap();
+    assert!(task.time(&[1, 0, 1]) < task.time(&[0, 1, 1]));
+}
+
+/// Table IV, line by line: each site is one step away from its class.
+#[test]
+fn the_classes_of_table_iv() {
+    let seen = |change: fn(&mut Vec<SiteUse>)| {
+        let mut all = a_and_b().sites;
+        change(&mut all);
+        over_time(
+            Observed { sites: all, ..a_and_b() },
+            &[&[2e3, 0.0, 0.0], &[2e3, 0.0, 0.0], &[2e3, 0.0, 0.0], &[2e3, 0.0, 0.0], &[2e3, 1e4, 5e3]],
+        )
+    };
+    let decide = |change| places("bandwidth-aware", &seen(change), &two(100), &Options::default());
+    assert_eq!(decide(|_| ()), ["cxl", "dram", "cxl"]);
+    assert_eq!(decide(|s| s[1].objects = 2), ["dram", "cxl", "cxl"], "not more than T_ALLOC: not Thrashing");
+    assert_eq!(decide(|s| s[0].objects = 2), ["dram", "cxl", "cxl"], "not fewer than T_ALLOC: not Fitting");
+    assert_eq!(decide(|s| s[0].last_free = Nanos(900_000_000)), ["dram", "cxl", "cxl"], "does not live as long");
+    assert_eq!(decide(|s| s[0].objects = 3), ["cxl", "cxl", "cxl"], "Streaming-D: never written, goes at once");
+    assert_eq!(decide(|s| (s[0].objects, s[0].store_misses) = (3, 1.0)), ["dram", "cxl", "cxl"], "but it is written");
+    let strict = Options {
+        thresholds: policies::bandwidth_aware::Thresholds { allocations: 5, ..Default::default() },
+        ..Options::default()
+    };
+    assert_eq!(
+        places("bandwidth-aware", &seen(|_| ()), &two(100), &strict),
+        ["dram", "cxl", "cxl"],
+        "thresholds are options"
+    );
+    let wrong = Options {
+        thresholds: policies::bandwidth_aware::Thresholds { low: 0.5, ..Default::default() },
+        ..Options::default()
+    };
+    let error = policies::find("bandwidth-aware").unwrap().decide(&seen(|_| ()), &two(100), &wrong).unwrap_err();
+    assert!(error.to_string().starts_with("thresholds of 50 % (low) and 40 % (high) make no sense"), "{error}");
+}
+
+/// Two sites that are never alive together share the room that each of them needs; policies that add sizes up cannot see it.
+#[test]
+fn exact_fills_a_tier_at_every_moment_and_not_in_sum() {
+    let (mut a, mut b) = (site(1, 100, 1e6, 0.0), site(2, 100, 9e5, 0.0));
+    (a.last_free, b.first_alloc) = (Nanos(400_000_000), Nanos(500_000_000));
+    let seen = observed(vec![a, b]);
+    assert_eq!(places("density", &seen, &two(100), &Options::default()), ["dram", "cxl"]);
+    assert_eq!(places("exact", &seen, &two(100), &Options::default()), ["dram", "dram"]);
+}
+
+/// When the slow memory's writes are the limit, what is written goes to the fast one though more is read elsewhere.
+#[test]
+fn exact_knows_which_bus_is_full() {
+    let seen = observed(vec![site(1, 100, 2e6, 0.0), site(2, 100, 0.0, 1.5e6)]);
+    let machine = platform(vec![timed("dram", 0, 100, 90, 10.0, 10.0), timed("nvm", 1, 1 << 40, 90, 10.0, 0.1)]);
+    assert_eq!(places("exact", &seen, &machine, &Options::default()), ["nvm", "dram"]);
+}
+
+#[test]
+fn exact_refuses_what_fits_nowhere() {
+    let seen = observed(vec![site(1, 100, 1e6, 0.0), site(2, 100, 9e5, 0.0)]);
+    let mut options = fast(50);
+    options.capacities.insert("cxl".to_string(), Capacity::Size(Bytes(120)));
+    let error = policies::find("exact").unwrap().decide(&seen, &two(100), &options).unwrap_err();
+    assert!(
+        matches!(error, Error::Infeasible { .. })
+            && error.to_string().starts_with("the program has 200 B alive at once"),
+        "{error}"
+    );
+}
+
+#[test]
+fn without_samples_nothing_is_decided() {
+    let mut seen = observed(vec![site(1, 100, 0.0, 0.0)]);
+    seen.sampler = "none".to_string();
+    assert_eq!(places("first-served", &seen, &two(100), &Options::default()), ["dram"]);
+    for policy in policies::ALL.iter().filter(|p| p.needs_samples()) {
+        let error = policy.decide(&seen, &two(100), &Options::default()).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the profile holds no access samples (sampler `none`)"),
+            "{}: {error}",
+            policy.name()
+        );
+    }
+}
+
+/// Sites of a random instance: size, load and store misses of three intervals, first and last of them it lives in, pattern.
+type Drawn = (u64, [u32; 3], [u32; 3], u64, u64, u8);
+
+fn drawn(sites: &[Drawn]) -> Observed {
+    let of = |(n, &(size, loads, stores, from, to, pattern)): (usize, &Drawn)| {
+        let in_life = |m: &[u32; 3]| -> f64 { (from..=to.max(from)).map(|i| f64::from(m[i as usize])).sum() };
+        let mut s = site(n as u64, size, in_life(&loads) * 1e3, in_life(&stores) * 1e3);
+        (s.first_alloc, s.last_free) = (Nanos(from * 1_000_000), Nanos((to.max(from) + 1) * 1_000_000));
+        s.pattern = [Pattern::Random, Pattern::Stream { stride: 64 }, Pattern::Mixed][usize::from(pattern)];
+        s
+    };
+    let mut seen = observed(sites.iter().enumerate().map(of).collect());
+    seen.duration = Nanos(3_000_000);
+    let misses = |i: usize| -> Vec<f64> {
+        let lives = |s: &Drawn| (s.3..=s.4.max(s.3)).contains(&(i as u64));
+        sites.iter().map(|s| if lives(s) { f64::from(s.1[i] + s.2[i]) * 1e3 } else { 0.0 }).collect()
+    };
+    let rows: Vec<Vec<f64>> = (0..3).map(misses).collect();
+    over_time(seen, &rows.iter().map(|r| &r[..]).collect::<Vec<_>>())
+}
+
+fn machine(tiers: usize, fast: u64) -> Platform {
+    let mut all = vec![timed("fast", 0, fast, 100, 60.0, 60.0), timed("slow", 1, 1 << 40, 300, 8.0, 3.0)];
+    if tiers == 3 {
+        all.insert(1, timed("middle", 2, fast, 150, 20.0, 20.0));
+    }
+    platform(all)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Against every placement there is, and against every other policy.
+    #[test]
+    fn exact_is_the_best_of_all(
+        sites in prop::collection::vec((1u64..60, [0u32..40, 0u32..40, 0u32..40], [0u32..10, 0u32..10, 0u32..10], 0u64..3, 0u64..3, 0u8..3), 1..6),
+        budget in 10u64..120,
+        tiers in 2usize..4,
+    ) {
+        let seen = drawn(&sites);
+        prop_assume!(seen.total_misses() > 0.0);
+        let machine = machine(tiers, budget);
+        let options = Options::default();
+        let task = Task::new(&seen, &machine, &options).unwrap();
+        let solved = exact::solve(&task, Duration::from_secs(10)).unwrap();
+        let n = sites.len() as u32;
+        let mut best = f64::INFINITY;
+        for code in 0..tiers.pow(n) {
+            let at: Vec<usize> = (0..n).map(|i| code / tiers.pow(i) % tiers).collect();
+            if landing::fits(&task, task.lives(), &at) {
+                let time = task.time(&at);
+                prop_assert!(solved.bound <= time * 1.000_001, "the bound {} is above a placement of {time}", solved.bound);
+                best = best.min(time);
+            }
+        }
+        // What the solver does not see is how latency grows with load.
+        prop_assert!(solved.time <= best * 1.01, "{} instead of {best}", solved.time);
+        prop_assert!(solved.split_bound <= solved.bound * 1.000_001);
+        for policy in policies::ALL {
+            let at = policy.place(&task).unwrap().tiers();
+            prop_assert!(solved.time <= task.time(&at) * 1.000_001, "{} is better", policy.name());
+        }
+    }
+
+    /// Dynamic programming finds the most valuable set that fits.
+    #[test]
+    fn knapsack_is_the_best_subset(
+        sites in prop::collection::vec((1u64..60, 1u32..100), 1..12),
+        budget in 20u64..300,
+    ) {
+        let seen = observed(sites.iter().enumerate().map(|(n, &(size, load))| site(n as u64, size, load.into(), 0.0)).collect());
+        let placed = places("knapsack", &seen, &two(budget), &Options::default());
+        let sum = |inside: &dyn Fn(usize) -> bool| {
+            let all = sites.iter().enumerate().filter(|(n, _)| inside(*n));
+            all.fold((0, 0), |a, (_, s)| (a.0 + s.0, a.1 + s.1))
+        };
+        let got = sum(&|n| placed[n] == "dram");
+        let best = (0u32..1 << sites.len()).map(|set| sum(&|n| set >> n & 1 == 1)).filter(|s| s.0 <= budget).map(|s| s.1).max();
+        prop_assert!(got.0 <= budget);
+        prop_assert_eq!(Some(got.1), best);
+    }
+
+    /// Memory that is better in everything never makes a program slower.
+    #[test]
+    fn time_only_falls_with_faster_memory(
+        sites in prop::collection::vec((1u64..60, [0u32..40, 0u32..40, 0u32..40], [0u32..10, 0u32..10, 0u32..10], 0u64..3, 0u64..3, 0u8..3), 1..6),
+        which in 0usize..6,
+    ) {
+        let seen = drawn(&sites);
+        prop_assume!(seen.total_misses() > 0.0);
+        let machine = machine(2, 1 << 30);
+        let options = Options::default();
+        let task = Task::new(&seen, &machine, &options).unwrap();
+        let mut at = vec![1; sites.len()];
+        let before = task.model().time(&at);
+        at[which % sites.len()] = 0;
+        prop_assert!(task.model().time(&at) <= before * 1.000_001);
+    }
+}
