@@ -7,5 +7,6 @@ mod ends;
 mod kept;
 mod kinds;
 mod placement;
+mod planner;
 mod programs;
 mod sites;

@@ -2,11 +2,11 @@
 
 use crate::output;
 use anyhow::{Context, Result, bail};
-use model::{Bytes, Coefficients, Observed, Plan, Platform};
+use model::{Bytes, Coefficients, Forecast, Observed, Plan, Platform};
 use policy::policies::bandwidth_aware::Thresholds;
-use policy::{Capacity, Options, Policy, SizeBy, Summary, Task, assemble, plan_file, policies, tiers};
+use policy::{Capacity, Options, Policy, SizeBy, Summary, Task, assemble, forecast, plan_file, policies, tiers};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Decides which of a program's data objects go to which memory
@@ -46,6 +46,37 @@ pub struct Args {
     /// List the policies, each with its source
     #[arg(long, exclusive = true)]
     list: bool,
+    #[command(flatten)]
+    instead: Instead,
+}
+
+/// What is shown instead of a plan.
+#[derive(clap::Args)]
+#[group(multiple = false)]
+struct Instead {
+    /// Show what every policy is predicted to do, side by side, instead of a plan
+    #[arg(long)]
+    compare: bool,
+    /// Show predicted slowdown against the capacity of fast memory, from 0 to 100 % of the peak; knees are marked. With -o
+    /// FILE.html as a page
+    #[arg(long)]
+    curve: bool,
+    /// Say why this site (the first digits of its id) is where it is, and what it would cost elsewhere
+    #[arg(long, value_name = "SITE")]
+    explain: Option<String>,
+    /// Show what the plan would do on other machines, each by its figures and with --fast of it; may be given several
+    /// times. --set changes the one that --platform names
+    #[arg(long, value_name = "NAME|FILE")]
+    what_if: Vec<String>,
+    /// Print recommended traits for each allocation, as C source to paste (H2M)
+    #[arg(long)]
+    traits: bool,
+}
+
+impl Instead {
+    fn any(&self) -> bool {
+        self.compare || self.curve || self.explain.is_some() || !self.what_if.is_empty() || self.traits
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -56,6 +87,11 @@ EXAMPLES
   hearth plan app.hearth --capacity hbm=8GiB --capacity dram=64GiB
   hearth plan app.hearth --fast 4GiB --coefficient pmem=185,900
   hearth plan --list
+  hearth plan app.hearth --fast 25% --compare            every policy and what it is predicted to do
+  hearth plan app.hearth --platform cxl-expander --curve how much fast memory does it need? (-o curve.html: as a page)
+  hearth plan app.hearth --fast 25% --explain 1a2b       why is this site where it is?
+  hearth plan app.hearth --fast 25% --what-if cxl-expander --what-if xeon-max-9480
+  hearth plan app.hearth --traits                        traits to paste above each allocation
 
 A summary goes to standard error. The plan is TOML: read it, edit it, compare it, then
   hearth run --plan plan.toml -- COMMAND";
@@ -87,11 +123,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
         thresholds: args.thresholds,
     };
     let observed = profile::open(profile)?.observed()?;
-    let mut platform = match &args.platform {
-        Some(name) => platform::load(name)?,
-        None => platform::discover().context("this machine's memories cannot be found; name one with --platform")?,
-    };
-    platform::apply_overrides(&mut platform, &args.set)?;
+    if args.instead.any() {
+        let text = shown(
+            &args.instead,
+            &observed,
+            policy,
+            &options,
+            args.platform.as_deref(),
+            &args.set,
+            args.output.as_deref(),
+        )?;
+        match &args.output {
+            Some(file) => output::write(file, &text, profile)?,
+            None => output::print(&text)?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let platform = machine(args.platform.as_deref(), &args.set)?;
 
     let task = Task::new(&observed, &platform, &options)?;
     let decision = policy.decision(&task)?;
@@ -106,6 +154,62 @@ pub fn run(args: Args) -> Result<ExitCode> {
         eprintln!("  {note}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The platform to plan for.
+fn machine(name: Option<&str>, set: &[String]) -> Result<Platform> {
+    let mut platform = match name {
+        Some(name) => platform::load(name)?,
+        None => platform::discover().context("this machine's memories cannot be found; name one with --platform")?,
+    };
+    platform::apply_overrides(&mut platform, set)?;
+    Ok(platform)
+}
+
+/// What is shown instead of a plan.
+fn shown(
+    instead: &Instead,
+    observed: &Observed,
+    policy: &dyn Policy,
+    options: &Options,
+    name: Option<&str>,
+    set: &[String],
+    output: Option<&Path>,
+) -> Result<String> {
+    let width = output::width();
+    if instead.traits {
+        if observed.sites.is_empty() {
+            bail!(policy::Error::NoSites { threshold: observed.threshold });
+        }
+        if !policy::cost::demand::sampled(observed) {
+            bail!(policy::Error::NoSamples { sampler: observed.sampler.clone() });
+        }
+        return Ok(policy::traits::source(observed));
+    }
+    if !instead.what_if.is_empty() {
+        let of = |name: &str, set: &[String]| -> Result<Forecast> {
+            Ok(forecast::of(observed, &machine(Some(name), set)?, options, policy)?)
+        };
+        let mut all: Vec<Forecast> = Vec::new();
+        if let Some(name) = name {
+            all.push(of(name, set)?);
+        }
+        for name in &instead.what_if {
+            all.push(of(name, &[])?);
+        }
+        return Ok(report::machines(&all, width));
+    }
+    let platform = machine(name, set)?;
+    if let Some(prefix) = &instead.explain {
+        let site = report::find(observed, prefix)?;
+        return Ok(report::explanation(&forecast::explain(observed, &platform, options, policy, site.site.id)?, width));
+    }
+    if instead.curve {
+        let curve = forecast::curve(observed, &platform, options, policy)?;
+        let page = output.and_then(Path::extension).is_some_and(|e| e == "html");
+        return Ok(if page { report::curve_page(&curve) } else { report::curve(&curve, width) });
+    }
+    Ok(report::forecast(&forecast::compare(observed, &platform, options)?, width))
 }
 
 fn list() -> String {

@@ -10,10 +10,12 @@
 //! * [`observed`] – what a profile says, summed per site: what reports show and policies read.
 //! * [`plan`] – what was decided: site to tier, and why.
 //! * [`landing`] – where a guided run's objects really were.
+//! * [`forecast`] – what plans are predicted to do.
 //! * [`comparison`] – placements of one program side by side, as the lab measured them.
 
 pub mod chunk;
 pub mod comparison;
+pub mod forecast;
 pub mod label;
 pub mod landing;
 pub mod observed;
@@ -24,6 +26,7 @@ pub mod units;
 
 pub use chunk::{Chunk, ChunkAt, SizeClass};
 pub use comparison::{Comparison, PlacementRun};
+pub use forecast::{Curve, Forecast};
 pub use landing::Landing;
 pub use observed::{Life, Observed, Pattern, SiteUse, Touch};
 pub use plan::{Plan, PlannedSite, PlannedTier};

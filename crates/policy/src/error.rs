@@ -120,6 +120,9 @@ pub enum Error {
         "a share of the program's peak was asked for, but the profile does not say how much was alive over time; give the capacity as a size such as 12GiB"
     )]
     NoPeak,
+    /// A curve over capacities, at one capacity.
+    #[error("a curve goes over all capacities of fast memory, so --fast contradicts it; leave it out")]
+    CurveOfCapacity,
     /// Thresholds that exclude each other.
     #[error(
         "thresholds of {low} % (low) and {high} % (high) make no sense; both must be from 0 to 100, and the low one at most the high one"

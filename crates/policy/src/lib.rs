@@ -22,6 +22,7 @@
 mod assemble;
 pub mod cost;
 mod error;
+pub mod forecast;
 pub mod phases;
 pub mod plan_file;
 pub mod policies;

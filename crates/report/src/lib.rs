@@ -9,6 +9,9 @@
 //! * [`diff`](diff()), [`diff_table`], [`diff_page`] – two profiles, before and after a guided run.
 //! * [`landing`](landing()) – a guided run: planned against real.
 //!
+//! * [`forecast`](forecast()), [`machines`], [`explanation`] – what plans are predicted to do.
+//! * [`curve`](curve()), [`curve_page`] – predicted slowdown over fast memory.
+//!
 //! * [`comparison`](comparison()), [`comparison_page`], [`comparison_svg`] – placements of one program in the lab.
 //! * [`suite_markdown`], [`suite_page`], [`suite_svg`] – the same for many programs.
 //!
@@ -16,8 +19,10 @@
 //! Estimated figures are marked `~` wherever they appear, and the sampler that made them is named with its error.
 
 mod comparison;
+mod curve;
 mod diff;
 mod firefox;
+mod forecast;
 pub mod html;
 mod json;
 mod landing;
@@ -27,8 +32,10 @@ mod table;
 mod words;
 
 pub use comparison::{comparison, comparison_page, comparison_svg};
+pub use curve::{curve, curve_page};
 pub use diff::{DIFF_VERSION, Diff, diff, diff_page, diff_table};
 pub use firefox::firefox;
+pub use forecast::{explanation, forecast, machines};
 pub use json::{JSON_VERSION, json};
 pub use landing::landing;
 pub use site::{NoSite, find, site};

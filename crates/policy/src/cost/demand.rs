@@ -176,7 +176,7 @@ impl Machine {
         };
         if !said.is_empty() {
             notes.push(format!(
-                "on the machine that was recorded, {}; so its time without memory is roughly known (`hearth platform --measure` before recording mends it)",
+                "on the machine that was recorded, {}; so how long it computes is only roughly known; `hearth platform --measure` before recording mends it",
                 said.iter().map(|s| s.split(" (give").next().unwrap_or(s)).collect::<Vec<_>>().join(", and ")
             ));
         }
