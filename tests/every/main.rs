@@ -77,7 +77,7 @@ fn same(command: &[&str], user: User) -> Observed {
         last = Some((room.observed("some.hearth"), room));
     }
     let (observed, room) = last.expect("there are ways to record");
-    room.hearth(&["plan", "some.hearth", "--fast", "16MiB", "-o", "plan.toml"]).expect(0);
+    room.hearth(&["plan", "some.hearth", "--policy", "first-served", "--fast", "16MiB", "-o", "plan.toml"]).expect(0);
     let plan = room.path("plan.toml");
     let mut all = vec![hearth, "run", "--plan", plan.to_str().expect("readable path"), "--"];
     all.extend(command);

@@ -302,3 +302,19 @@ proptest! {
         prop_assert!(task.model().time(&at) <= before * 1.000_001);
     }
 }
+
+/// A sampler that measures latency is believed: the same misses with twice the latency leave less time to compute.
+#[test]
+fn measured_latency_counts_as_waiting() {
+    let with = |latency| {
+        let mut s = site(1, 100, 1e5, 0.0);
+        (s.pattern, s.miss_latency) = (Pattern::Random, latency);
+        let seen = over_time(observed(vec![s]), &[&[1e5]]);
+        let (machine, options) = (two(1000), Options::default());
+        Task::new(&seen, &machine, &options).unwrap().model().demand.intervals[0].compute
+    };
+    // A second less 1e5 misses, of which 1.0045 wait together; 100 ns are assumed of a machine that is not known.
+    let unknown = with(None);
+    assert!((unknown - (1e9 - 1e7 / 1.0045)).abs() < 1e4, "{unknown}");
+    assert!((with(Some(200.0)) - (1e9 - 2e7 / 1.0045)).abs() < 2e4);
+}

@@ -2,7 +2,8 @@
 //!
 //! A profile's timeline has the misses of each site in each interval; loads and stores are split as over the whole run. The
 //! observed machine's memory time, by the same model and with the sites where they were seen, is taken off the interval's
-//! length: the rest is compute time, which no placement changes. On a machine whose buses were full while it was recorded this
+//! length: the rest is compute time, which no placement changes. Where the
+//! sampler measured a site's latency, that is taken and not the model's. On a machine whose buses were full while it was recorded this
 //! takes waiting for computing, so profiles made on fast memory predict better.
 
 use super::memory::Memory;
@@ -162,6 +163,8 @@ struct Machine {
     memories: Vec<Memory>,
     /// For each site its share in each of them.
     shares: Vec<Vec<f64>>,
+    /// The latency of each site's lone misses, in ns, where the sampler measured it: that of a stream is of lines under way.
+    measured: Vec<Option<f64>>,
 }
 
 impl Machine {
@@ -181,20 +184,23 @@ impl Machine {
             ));
         }
         let shares = observed.sites.iter().map(|s| located(s, tiers, memories.len())).collect();
-        Machine { memories, shares }
+        let lone = |s: &SiteUse| s.miss_latency.filter(|_| s.pattern == Pattern::Random);
+        Machine { memories, shares, measured: observed.sites.iter().map(lone).collect() }
     }
 
     /// Takes the memory's time off an interval's length: what is left is computed.
     fn take_off(&self, interval: &mut Interval) {
         let count = self.memories.len();
         let (mut reads, mut writes) = (vec![0.0; count], vec![0.0; count]);
-        let (mut random, mut other, mut misses) = (vec![0.0; count], vec![0.0; count], 0.0);
+        let (mut random, mut other, mut misses, mut known) = (vec![0.0; count], vec![0.0; count], 0.0, 0.0);
         for u in &interval.uses {
             misses += u.random;
+            known += self.measured[u.site].map_or(0.0, |latency| latency * u.random);
+            let modelled = if self.measured[u.site].is_some() { 0.0 } else { u.random };
             for (k, share) in self.shares[u.site].iter().enumerate() {
                 reads[k] += share * u.lines();
                 writes[k] += share * u.stores;
-                random[k] += share * u.random;
+                random[k] += share * modelled;
                 other[k] += share * (u.stream / overlap::AHEAD + u.stores / overlap::FILLS);
             }
         }
@@ -207,7 +213,7 @@ impl Machine {
             })
             .collect();
         let sum = |waits: &[f64]| waits.iter().zip(&latency).map(|(w, l)| w * l).sum::<f64>();
-        let split = overlap::split(interval.length, sum(&random), sum(&other), misses);
+        let split = overlap::split(interval.length, known + sum(&random), sum(&other), misses);
         (interval.compute, interval.overlap) = (split.compute, split.overlap);
         for u in &mut interval.uses {
             u.scale = split.scale;
