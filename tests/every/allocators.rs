@@ -48,7 +48,8 @@ fn torture_with_small_objects_and_a_tier_of_files() {
         "[[tier]]\nname = \"{fast}\"\n\n[[tier]]\nname = \"{slow}\"\ndir = \"{}\"\n\n",
         room.path("").display()
     );
-    let end = start + plan[start..].find("[[module]]").or(plan[start..].find("[[site]]")).expect("sites");
+    let next = |table| plan[start..].find(table).map_or(plan.len(), |at| start + at);
+    let end = next("[[module]]").min(next("[[site]]"));
     let mut turn = 0;
     let sites: Vec<String> = plan[end..]
         .lines()

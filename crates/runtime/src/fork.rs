@@ -62,6 +62,11 @@ extern "C" fn in_child() {
 /// Replaces shared memory by a private copy of it at the same place.
 fn copy(start: usize, len: usize) {
     let rw = libc::PROT_READ | libc::PROT_WRITE;
+    // Between extents that begin at a huge page lie holes, which nobody may read.
+    // SAFETY: the range is the runtime's own, and what lies there is about to be replaced.
+    if !unsafe { sys::protect(start, len, rw) } {
+        return;
+    }
     let copy = sys::map_lazily(len, rw);
     if copy == 0 {
         return;

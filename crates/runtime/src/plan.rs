@@ -11,6 +11,8 @@ static FILES: [AtomicI32; MAX_TIERS] = [const { AtomicI32::new(-1) }; MAX_TIERS]
 /// Inode of each file: a descriptor number may have been closed, and given to another file, behind our back.
 static INODES: [AtomicU64; MAX_TIERS] = [const { AtomicU64::new(0) }; MAX_TIERS];
 static LIVE: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
+/// In its place: from now on `map_file` refuses. No file has it: inodes of user files are larger.
+const FORGOTTEN: u64 = 1;
 /// Resident bytes of a tier at the last reading, and what was allocated in it since.
 static RESIDENT: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
 static SINCE: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
@@ -135,8 +137,7 @@ pub fn files() -> impl Iterator<Item = (usize, usize)> {
 pub fn forget_files() {
     for (slot, kept) in FILES.iter().zip(&INODES) {
         if slot.load(Relaxed) >= 0 {
-            // From now on `map_file` refuses, as the descriptor is not the file's.
-            kept.store(1, Relaxed);
+            kept.store(FORGOTTEN, Relaxed);
         }
     }
 }
@@ -236,7 +237,12 @@ fn map_file(tier: usize, path: &[u8], offset: usize, addr: usize, size: usize) -
             }
         }
     }
-    if INODES.get(tier).map(|k| k.load(Acquire)) != Some(inode(fd)) {
+    let kept = INODES.get(tier).map(|k| k.load(Acquire));
+    if kept == Some(FORGOTTEN) {
+        process::say(b"a forked child has no file tier; its further objects go to the next tier");
+        return false;
+    }
+    if kept != Some(inode(fd)) {
         process::say(b"the program closed the descriptor of a file tier; further objects go to the next tier");
         return false;
     }
