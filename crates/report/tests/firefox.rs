@@ -80,8 +80,7 @@ fn the_profiler_can_follow_every_reference() {
         assert!(!profile[key].is_null(), "there is no {key}");
     }
     let meta = &profile["meta"];
-    for key in ["interval", "startTime", "processType", "product", "stackwalk", "version", "categories", "markerSchema"]
-    {
+    for key in ["interval", "startTime", "processType", "product", "version", "categories", "markerSchema"] {
         assert!(!meta[key].is_null(), "meta has no {key}: {meta}");
     }
     let categories = meta["categories"].as_array().unwrap();
