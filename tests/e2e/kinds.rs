@@ -116,7 +116,7 @@ fn common_blocks_and_variables_of_libraries_are_recorded_and_planned() {
         assert_eq!((site.site.kind, site.peak, site.objects), (SiteKind::Static, Bytes(bytes), 1));
         assert!(site.resident.expect("read back").0 >= bytes * 9 / 10, "{name}: {:?}", site.resident);
     }
-    room.hearth(&["plan", "c.hearth", "--fast", "64MiB", "-o", "plan.toml"]).expect(0);
+    room.hearth(&["plan", "c.hearth", "--policy", "first-served", "--fast", "64MiB", "-o", "plan.toml"]).expect(0);
     let guided = room.hearth(&["run", "--plan", "plan.toml", "--json", "landing.json", "--", command[0]]).expect(0);
     assert_eq!(guided.stdout, plain.stdout);
     let text = std::fs::read_to_string(room.path("landing.json")).expect("the landing");

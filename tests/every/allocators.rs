@@ -39,7 +39,10 @@ fn torture_with_small_objects_and_a_tier_of_files() {
     let command = [&*program("torture"), "--threads", "4", "--ops", "20000", "--forks", "4"];
     let plain = room.plain(&command).expect(0);
     room.record(&["--small", "--sampler", "none"], "small.hearth", &command).expect(0);
-    let plan = room.hearth(&["plan", "small.hearth", "--platform", "cxl-expander", "--fast", "2MiB"]).expect(0).stdout;
+    let plan = room
+        .hearth(&["plan", "small.hearth", "--policy", "first-served", "--platform", "cxl-expander", "--fast", "2MiB"])
+        .expect(0)
+        .stdout;
     // The last tier of the plan becomes a folder, and half of the sites go there, whatever the plan thought.
     let start = plan.find("\n[[tier]]").expect("tiers") + 1;
     let tier = |n: usize| plan[start..].split("[[tier]]").nth(n).and_then(|t| t.split('"').nth(1)).expect("two tiers");

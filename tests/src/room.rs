@@ -108,10 +108,11 @@ impl Room {
         let report = self.hearth(&["report", profile, "--json"]).expect(0);
         serde_json::from_str(&report.stdout).expect("`hearth report --json` is what the model says it is")
     }
-    /// Plans `profile` for a fast tier of `fast`, and runs the command guided by it.
+    /// Plans `profile` for a fast tier of `fast`, by a policy that needs no samples (short programs have none), and runs the command
+    /// guided by it.
     #[track_caller]
     pub fn guided(&self, profile: &str, fast: &str, command: &[&str]) -> Ended {
-        self.hearth(&["plan", profile, "--fast", fast, "-o", "plan.toml"]).expect(0);
+        self.hearth(&["plan", profile, "--policy", "first-served", "--fast", fast, "-o", "plan.toml"]).expect(0);
         let mut arguments = vec!["run", "--plan", "plan.toml", "--"];
         arguments.extend(command);
         self.hearth(&arguments)

@@ -283,7 +283,17 @@ mod tests {
     fn object(id: u64, addr: u64, size: u64) -> Object {
         let kind = if id % 11 == 0 { SiteKind::Mapping } else { SiteKind::Allocation };
         let (site, tid) = (SiteId(id % 5), 1000 + (id % 3) as u32);
-        Object { id, addr, size, site, tier: (id % 2) as u8, tid, alloc_ns: id * 1_234, realloc: id % 7 == 0, kind }
+        Object {
+            id,
+            addr,
+            size,
+            site,
+            tier: (id % 2) as u8,
+            tid,
+            alloc_ns: id.wrapping_mul(1_234),
+            realloc: id % 7 == 0,
+            kind,
+        }
     }
 
     fn all(live: &Live) -> Vec<Object> {
@@ -345,7 +355,7 @@ mod tests {
         for id in COUNT..2 * COUNT {
             at = (at * 31 + 7) % COUNT;
             if let Some(old) = live.remove(0x7000_0000_0000 + at * 8192) {
-                live.insert(Object { id, alloc_ns: id * 1_234, ..old });
+                live.insert(Object { id, alloc_ns: id.wrapping_mul(1_234), ..old });
             }
         }
         assert!(bytes(&live) < 18.0, "{}", bytes(&live));
