@@ -40,8 +40,9 @@ pub struct Args {
     /// Most page faults a second the page-fault sampler may cause in a process
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     faults_per_second: u64,
-    /// Most of a process's processor time, in percent, that the page-fault sampler may cost; it pauses to keep to it
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.5, value_parser = percent)]
+    /// Most of a process's processor time, in percent, that the page-fault sampler may cost once it has cost 8 ms; it pauses to
+    /// keep to it
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.5, value_parser = percent)]
     overhead: f64,
     /// Samplers lab and perf: every so many events (cache misses; ops, for IBS and SPE) one is sampled; 1 counts them all
     /// [default: 1000 for lab, 1000 samples a second and thread for perf]

@@ -6,9 +6,9 @@
 //! exact; only how live bytes ran within a cohort is not known any more.
 
 use crate::follow::Object;
+use foldhash::HashMap;
 use model::SiteId;
 use profile::Cohort;
-use std::collections::HashMap;
 
 /// Objects of a site with a row of their own, before others are told together; and as many again that lived long.
 const OWN_ROWS: u32 = 1000;

@@ -12,9 +12,10 @@ use crate::residency::SitePages;
 use crate::rings::{Taken, What};
 use crate::statics;
 use crate::touches::{Touch, Touches};
+use foldhash::{HashMap, HashSet};
 use model::{ChunkAt, Module, SiteId, SiteKind};
 use profile::estimate::Burst;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use wire::event::{NO_MODULE, STATIC_DATA};
 use wire::process::MAX_TIERS;
 
@@ -225,12 +226,12 @@ impl Follower {
             process,
             inbox: Vec::new(),
             held: VecDeque::new(),
-            modules: HashMap::new(),
-            told: HashSet::new(),
+            modules: HashMap::default(),
+            told: HashSet::default(),
             live: Live::default(),
             misses: None,
             touches: Touches::default(),
-            loaded: HashMap::new(),
+            loaded: HashMap::default(),
             last_ns: 0,
         }
     }

@@ -33,10 +33,12 @@ use wire::session::{Config, ENV, FAILED, LOADED, PASSED_OVER, PROCESS_SUFFIX, fl
 
 /// How long other processes are followed after the program itself has ended.
 pub const GRACE: Duration = Duration::from_secs(1);
-/// Rings are emptied this often; a ring holds 4096 one-slot events, so a thread may send 200,000 a second.
-const PERIOD: Duration = Duration::from_millis(20);
-/// With nothing happening the recorder looks this rarely: a burst from rest may then fill a ring within it.
-const IDLE_PERIOD: Duration = Duration::from_millis(60);
+/// Rings are emptied this often, and when one is half full, since then the doorbell rings: it holds 4096 one-slot events.
+const PERIOD: Duration = Duration::from_millis(50);
+/// So often while rings fill faster than that.
+const BUSY_PERIOD: Duration = Duration::from_millis(2);
+/// With nothing happening the recorder looks this rarely.
+const IDLE_PERIOD: Duration = Duration::from_millis(200);
 /// Events this young are held back: an older one of another thread may not have been read yet.
 const REORDER_NS: u64 = 1_000_000;
 /// Residency is read first after so long, then at this interval or more rarely if that would cost over 0.25 % of the time; of a
@@ -376,7 +378,7 @@ impl Watch<'_> {
             let fill = mark::aside(|| self.cycle());
             let quiet = before == self.tally.objects + self.tally.visits;
             period = match () {
-                () if fill > 0.25 => PERIOD / 10,
+                () if fill > 0.6 => BUSY_PERIOD,
                 () if quiet => (period * 5 / 4).clamp(PERIOD, IDLE_PERIOD),
                 () => PERIOD,
             };

@@ -5,9 +5,10 @@
 //! thing that is known of an object, and in it what each has above the least, in as few bytes as the largest of them needs.
 
 use crate::follow::Object;
+use foldhash::HashMap;
 use model::{SiteId, SiteKind};
 use profile::estimate::PAGE;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// With more objects than this kept as they are, the older half is packed.
 const YOUNG: usize = 1 << 16;
@@ -333,7 +334,7 @@ mod tests {
             assert_eq!(live.at_or_below(probe), plain.range(..=probe).next_back().map(|(_, o)| *o));
         }
         assert!(live.packed().1 > 10_000, "{:?}", live.packed());
-        let mut sums: HashMap<SiteId, u64> = HashMap::new();
+        let mut sums: HashMap<SiteId, u64> = HashMap::default();
         plain.values().for_each(|o| *sums.entry(o.site).or_default() += pages(o));
         assert_eq!(*live.pages(), sums);
         assert_eq!(all(&live), plain.values().copied().collect::<Vec<_>>());

@@ -8,9 +8,10 @@
 use crate::follow::Object;
 use crate::live::Live;
 use crate::touches::{Touch, Touches};
+use foldhash::HashMap;
 use model::{Bytes, ChunkAt, SiteId, SizeClass};
 use profile::miss_interval_ns;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// The lab's virtual CPUs run 20 us apart at most (SYNC_PS in crates/lab/plugin); what the calibration of their clock and
@@ -250,7 +251,7 @@ impl Misses {
             recent: [Span::default(); RECENT],
             oldest: 0,
             places: Place::KINDS.to_vec(),
-            slots: HashMap::new(),
+            slots: HashMap::default(),
             counts: vec![Counts::default(); Place::KINDS.len()],
             sources: vec![Default::default(); Place::KINDS.len()],
             cuts: Vec::new(),

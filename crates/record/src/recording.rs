@@ -13,13 +13,14 @@ use crate::perf::events::{OTHERWISE, page_faults};
 use crate::residency::SitePages;
 use crate::touches::Touch;
 use crate::{Error, guide, program, statics, symbols};
+use foldhash::{HashMap, HashSet};
 use model::observed::Loss;
 use model::{Bytes, ChunkAt, Module, Nanos, Origin, Plan, Platform, SiteId, SiteKind, SourceLine};
 use profile::{
     FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow, VisitRow,
     Writer,
 };
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -386,10 +387,10 @@ impl<'a> ToProfile<'a> {
             writer,
             processes: Vec::new(),
             unwritten: BTreeMap::new(),
-            written: HashSet::new(),
+            written: HashSet::default(),
             churn: Churn::default(),
             chunks: Chunks::default(),
-            sampled: HashSet::new(),
+            sampled: HashSet::default(),
             objects: 0,
             samples: 0,
             elsewhere: 0,

@@ -3,9 +3,10 @@
 //! `move_pages(2)` without target nodes only reports. A reading looks at a bounded number of pages; of larger memory
 //! every n-th page is looked at and stands for the others.
 
+use foldhash::HashMap;
 use model::{Bytes, ChunkAt, SiteId, SizeClass};
 use profile::estimate::PAGE;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Most pages one reading of one process looks at, save for [`FEWEST`] of every site.
 const MOST: u64 = 8192;

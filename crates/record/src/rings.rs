@@ -85,6 +85,8 @@ pub struct ProcessFile {
     file: File,
     map: memmap2::MmapRaw,
     ready: [bool; MAX_RINGS],
+    /// So many of them the process had told of when they were last looked for.
+    told: u32,
     alive: Option<OwnedFd>,
     /// Events or slots that made no sense.
     pub corrupt: u64,
@@ -120,7 +122,7 @@ impl ProcessFile {
         }
         let map = memmap2::MmapOptions::new().len(FILE_BYTES).map_raw(&file).map_err(|e| never(e.to_string()))?;
         let mut process =
-            ProcessFile { path: path.into(), file, map, ready: [false; MAX_RINGS], alive: None, corrupt: 0 };
+            ProcessFile { path: path.into(), file, map, ready: [false; MAX_RINGS], told: 0, alive: None, corrupt: 0 };
         let version = process.header().version.load(Acquire);
         if version != wire::WIRE_VERSION {
             return Err(never(format!(
@@ -219,6 +221,11 @@ impl ProcessFile {
 
     /// Looks for rings that have come into use, without touching those that have no blocks yet.
     fn find_rings(&mut self) {
+        let told = self.header().rings_ready.load(Acquire);
+        if told == self.told {
+            return;
+        }
+        self.told = told;
         let mut at = HEADER_BYTES;
         while at < FILE_BYTES {
             // SAFETY: seeks on an owned descriptor; holes are skipped.

@@ -4,7 +4,7 @@
 //! looked into before the large one: a lab that samples each miss tells millions a second.
 
 use crate::misses::Place;
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 /// Counters found without a search; a power of two.
 const NEAR: usize = 1024;

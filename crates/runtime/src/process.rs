@@ -357,6 +357,9 @@ fn ring_control(ring: &Ring, index: usize) -> Option<&wire::process::RingControl
             return None;
         }
         ring.control().ready.store(1, Release);
+        if let Some(h) = info() {
+            h.rings_ready.fetch_add(1, Release);
+        }
         ready.store(generation(), Release);
     }
     Some(ring.control())

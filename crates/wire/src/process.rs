@@ -104,6 +104,8 @@ pub struct Header {
     pub text_len: AtomicU32,
     /// 1 when the sampler works, 0 when it does not (the text says why).
     pub sampling: AtomicU32,
+    /// Counts rings that have become ready, each once.
+    pub rings_ready: AtomicU32,
     /// Counters.
     pub counters: Counters,
     /// Memory of this process that others of the session read or write directly: first address, and the one after the last;

@@ -10,8 +10,10 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Until it is measured: a usual price of a signal, in ns.
 const USUAL_SIGNAL_NS: u64 = 2_500;
-/// What may be spent before the program has worked for it.
-const CREDIT_NS: u64 = 5_000_000;
+/// What may be spent before the program has worked for it: the first samples tell most, and short runs have no others.
+const CREDIT_NS: u64 = 8_000_000;
+/// What is saved up during a pause, so that pauses are not many.
+const SAVED_NS: u64 = 2_000_000;
 /// What takes longer was not running for some of the time (the machine has other work to do).
 const LONGEST_NS: u64 = 50_000;
 /// Of the budget, what system calls may take of a single thread's time: one half.
@@ -93,7 +95,8 @@ impl Account {
         let spent = process::info().map_or(0, |h| h.counters.spent_ns.load(Relaxed));
         let worked = clock(libc::CLOCK_PROCESS_CPUTIME_ID);
         let earned = (u128::from(worked) * u128::from(MOST_PPM.load(Relaxed)) / 1_000_000) as u64;
-        self.overdrawn = if self.overdrawn { spent > earned } else { spent > earned + CREDIT_NS };
+        let may = earned + CREDIT_NS;
+        self.overdrawn = spent > if self.overdrawn { may } else { may + SAVED_NS };
         self.overdrawn
     }
 }
