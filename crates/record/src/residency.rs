@@ -201,7 +201,7 @@ mod tests {
         let pid = std::process::id() as i32;
         let site = SiteId(1);
         let read = |pid| {
-            let mut reading = Reading::new(&HashMap::from([(site, (64 << 20) / PAGE)]));
+            let mut reading = Reading::new(&HashMap::from_iter([(site, (64 << 20) / PAGE)]));
             // Two objects: what is chosen goes on from one to the other.
             reading.object(at, 2 << 20, site);
             reading.object(at + (2 << 20), 62 << 20, site);

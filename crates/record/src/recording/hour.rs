@@ -130,7 +130,7 @@ fn run(path: &std::path::Path, sampler: &str, seconds: u64) -> (u64, u64) {
         if now >= reading {
             let mut rows = 0;
             for (process, live) in lives.iter().enumerate() {
-                let mut sites: HashMap<SiteId, SitePages> = HashMap::new();
+                let mut sites: HashMap<SiteId, SitePages> = HashMap::default();
                 for (site, &pages) in live.pages() {
                     let looked_at = BTreeMap::from([(-1, 2), (0, 10 + random(&mut state) % 7), (1, 3)]);
                     rows += looked_at.len() as u64;
