@@ -200,16 +200,19 @@ impl Compare {
 
     fn cell(&self, name: &str, placement: Placement, percent: Option<f64>, run: u32) -> Result<Cell, Error> {
         let b = &self.base;
-        // A plan counts by what it says, a program by when it was built. Hearth is in the guest too, as the agent.
+        // A plan counts by what it says, a program by when it was built. Hearth is in the guest too, as the agent and the runtime.
         let plan = match &placement {
             Placement::Plan(file) => fs::read_to_string(file).unwrap_or_default(),
             _ => String::new(),
         };
         let hearth = run::program_identity(&[self.hearth.clone().into()])?;
+        let runtime = b.runtime.as_ref().map(|r| run::program_identity(&[r.clone().into()])).transpose()?;
         let program = run::program_identity(&b.command)?;
         let model = crate::setup::model();
         let (platform, llc, vcpus, roi) = (&b.platform, b.llc, b.vcpus, b.roi);
-        let key = format!("{platform:?} {program} {llc:?} {vcpus} {roi:?} {model} {hearth} {name} {percent:?} {plan}");
+        let key = format!(
+            "{platform:?} {program} {llc:?} {vcpus} {roi:?} {model} {hearth} {runtime:?} {name} {percent:?} {plan}"
+        );
         let key = if run == 0 { key } else { format!("{key} run {run}") };
         let key = format!("{:016x}", crate::setup::identity([key.as_bytes()].into_iter()));
         Ok(Cell { name: name.to_string(), placement, percent, run, key })

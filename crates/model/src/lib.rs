@@ -9,6 +9,7 @@
 //! * [`tier`] – tiers, spaces and platforms; every figure carries its [`tier::Origin`].
 //! * [`observed`] – what a profile says, summed per site: what reports show and policies read.
 //! * [`plan`] – what was decided: site to tier, and why.
+//! * [`split`] – a site between two tiers.
 //! * [`landing`] – where a guided run's objects really were.
 //! * [`forecast`] – what plans are predicted to do.
 //! * [`comparison`] – placements of one program side by side, as the lab measured them.
@@ -21,6 +22,7 @@ pub mod landing;
 pub mod observed;
 pub mod plan;
 pub mod site;
+pub mod split;
 pub mod tier;
 pub mod units;
 
@@ -31,5 +33,6 @@ pub use landing::Landing;
 pub use observed::{Life, Observed, Pattern, SiteUse, Touch};
 pub use plan::{Plan, PlannedSite, PlannedTier};
 pub use site::{Frame, Module, Site, SiteId, SiteKind, SourceLine};
+pub use split::{Parts, Split};
 pub use tier::{Coefficients, Figure, Origin, Platform, Space, Tier, TierKind};
 pub use units::{Bytes, GbPerSec, Nanos};

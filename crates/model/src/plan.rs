@@ -1,12 +1,13 @@
 //! A plan: site to tier, and why. Kept as TOML that a person can read, edit and diff.
 
 use crate::site::{Frame, SiteId, SiteKind};
+use crate::split::Split;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Version of the plan file this build writes; it reads this and older ones.
-pub const PLAN_VERSION: u32 = 1;
+pub const PLAN_VERSION: u32 = 2;
 
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +60,9 @@ pub struct PlannedSite {
     pub label: String,
     /// Name of the tier.
     pub tier: String,
+    /// Only these parts of each object go to it, the rest elsewhere; none: all of it goes there.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
     /// Why, in one sentence.
     pub why: String,
     /// Expected share of all misses, 0 to 1.
@@ -70,4 +74,21 @@ pub struct PlannedSite {
     pub resident: Option<Bytes>,
     /// Call stack in binary and source form, innermost first.
     pub frames: Vec<Frame>,
+}
+
+impl PlannedSite {
+    /// Share (0 to 1) of the site that goes to the tier of this name.
+    pub fn share_in(&self, tier: &str) -> f64 {
+        let share = self.split.as_ref().map_or(1.0, |s| s.parts.share());
+        let rest = self.split.as_ref().map_or(0.0, |s| if s.rest == tier { 1.0 - share } else { 0.0 });
+        rest + if self.tier == tier { share } else { 0.0 }
+    }
+
+    /// Where it goes, in words: `dram`, or `24/64 dram, rest cxl`.
+    pub fn target(&self) -> String {
+        match &self.split {
+            Some(split) => format!("{} {}, rest {}", split.parts, self.tier, split.rest),
+            None => self.tier.clone(),
+        }
+    }
 }

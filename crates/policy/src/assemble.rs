@@ -1,15 +1,19 @@
 //! From the tiers and the placements of a policy to a plan: the part that is the same for every policy.
 
+use crate::Task;
+use crate::cost::{Shares, landing};
 use crate::tiers::TierUse;
 use model::label::labels;
 use model::plan::PLAN_VERSION;
-use model::{Observed, Plan, PlannedSite, PlannedTier, Platform};
+use model::{Observed, Parts, Plan, PlannedSite, PlannedTier, Platform, Split};
 
 /// Where a policy puts a site.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
     /// Index of the tier, from the fastest.
     pub tier: usize,
+    /// Only these parts of each object go there, the rest to the tier of this index.
+    pub split: Option<(Parts, usize)>,
     /// The site's worth to the policy: orders the sites of a tier in the plan.
     pub value: f64,
     /// Why, in one sentence.
@@ -31,9 +35,32 @@ impl Decision {
         Decision { placements, notes: Vec::new() }
     }
 
-    /// The tier of each site.
+    /// The tier of each site; of a split one the one that its parts are named of.
     pub fn tiers(&self) -> Vec<usize> {
         self.placements.iter().map(|p| p.tier).collect()
+    }
+
+    /// Some site is split.
+    pub fn is_split(&self) -> bool {
+        self.placements.iter().any(|p| p.split.is_some())
+    }
+
+    /// Where the sites land: what is split as it is split, all else as [`landing::shares`] says.
+    pub fn shares(&self, task: &Task<'_>) -> Shares {
+        // A split plan is made to fit; whatever else it would push out is not in the way of what is split.
+        if !self.is_split() {
+            return landing::shares(task, &self.tiers());
+        }
+        let mut shares = Shares::whole(&self.tiers(), task.tiers.len());
+        for (site, p) in self.placements.iter().enumerate() {
+            if let Some((parts, rest)) = p.split {
+                let mut of = vec![0.0; task.tiers.len()];
+                of[p.tier] = parts.share();
+                of[rest] += 1.0 - parts.share();
+                shares.split(site, &of);
+            }
+        }
+        shares
     }
 }
 
@@ -77,6 +104,7 @@ pub fn assemble(
                 kind: site.site.kind,
                 label: labels.remove(&site.site.id).unwrap_or_default(),
                 tier: tiers[placement.tier].tier.name.clone(),
+                split: placement.split.map(|(parts, rest)| Split { parts, rest: tiers[rest].tier.name.clone() }),
                 why: placement.why,
                 miss_share: share(site.misses(), total),
                 peak: site.peak,

@@ -1,7 +1,6 @@
 //! What is shown before anything is run: policies side by side, slowdown over capacity, and one site explained. All of it by the
 //! cost model, with plans as they land.
 
-use crate::cost::landing::shares;
 use crate::{Capacity, Error, Options, Policy, Task, policies, tiers};
 use model::forecast::{Curve, CurvePoint, Elsewhere, Explanation, Forecast, PlanForecast};
 use model::label::labels;
@@ -55,9 +54,11 @@ fn forecast(task: &Task<'_>, plans: Vec<PlanForecast>) -> Forecast {
 
 fn of_policy(task: &Task<'_>, policy: &dyn Policy) -> Result<PlanForecast, Error> {
     let decision = policy.decision(task)?;
-    let at = decision.tiers();
-    let prediction = task.model().predict(&shares(task, &at));
-    let planned = task.lives().peak(|s| at[s] == 0);
+    let prediction = task.model().predict(&decision.shares(task));
+    let planned = match decision.is_split() {
+        true => task.lives().peak_in(0, &decision.shares(task)),
+        false => task.lives().peak(|s| decision.placements[s].tier == 0),
+    };
     Ok(PlanForecast {
         policy: policy.name().to_string(),
         time: nanos(prediction.time),
@@ -99,7 +100,7 @@ pub fn curve(observed: &Observed, platform: &Platform, options: &Options, policy
         } else {
             let options = at(fast);
             let task = Task::new(observed, &platform, &options)?;
-            task.time(&policy.decision(&task)?.tiers())
+            task.model().predict(&policy.decision(&task)?.shares(&task)).time
         };
         let slowdown = if all_fast > 0.0 { time / all_fast } else { 1.0 };
         points.push(CurvePoint { fast, share: step as f64 / STEPS as f64, slowdown, knee: false });
@@ -170,17 +171,22 @@ pub fn explain(
     let decision = policy.decision(&task)?;
     let at = decision.tiers();
     let i = observed.sites.iter().position(|s| s.site.id == site).expect("the caller found it");
-    let time = task.time(&at);
+    let planned = decision.shares(&task);
+    let time = task.model().predict(&planned).time;
     let elsewhere = (0..task.tiers.len())
         .map(|k| {
+            // As if there were room; else nothing would land there.
+            let mut shares = planned.clone();
+            shares.split(i, &(0..task.tiers.len()).map(|t| f64::from(u8::from(t == k))).collect::<Vec<_>>());
             let mut there = at.clone();
             there[i] = k;
-            let needs = task.lives().peak(|s| there[s] == k);
+            let needs = match decision.is_split() {
+                true => task.lives().peak_in(k, &shares),
+                false => task.lives().peak(|s| there[s] == k),
+            };
             let lacks = task.tiers[k].budget.map_or(0, |b| needs.saturating_sub(b.0));
-            // As if there were room; else nothing would land there.
-            let mut shares = shares(&task, &at);
-            shares.split(i, &(0..task.tiers.len()).map(|t| f64::from(u8::from(t == k))).collect::<Vec<_>>());
-            let time = if k == at[i] && lacks == 0 { time } else { task.model().predict(&shares).time };
+            let here = k == at[i] && decision.placements[i].split.is_none();
+            let time = if here && lacks == 0 { time } else { task.model().predict(&shares).time };
             Elsewhere { tier: task.tiers[k].tier.name.clone(), time: nanos(time), lacks: Bytes(lacks) }
         })
         .collect();
@@ -190,7 +196,12 @@ pub fn explain(
         id: site,
         label: labels(observed.sites.iter().map(|s| &s.site)).remove(&site).unwrap_or_default(),
         policy: policy.name().to_string(),
-        tier: task.tiers[at[i]].tier.name.clone(),
+        tier: match decision.placements[i].split {
+            Some((parts, rest)) => {
+                format!("{parts} {}, rest {}", task.tiers[at[i]].tier.name, task.tiers[rest].tier.name)
+            }
+            None => task.tiers[at[i]].tier.name.clone(),
+        },
         why: decision.placements[i].why.clone(),
         size: task.size(i),
         miss_share: if total > 0.0 { seen.misses() / total } else { 0.0 },

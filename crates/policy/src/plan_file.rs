@@ -4,7 +4,7 @@
 //! and frames as one line each in binary and source form. Read with spans, so that every error names its line.
 
 use model::plan::PLAN_VERSION;
-use model::{Bytes, Frame, Module, Plan, PlannedSite, PlannedTier, SiteId, SiteKind, SourceLine};
+use model::{Bytes, Frame, Module, Plan, PlannedSite, PlannedTier, SiteId, SiteKind, SourceLine, Split};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
@@ -80,6 +80,7 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
 #
 # You may edit it: change the `tier` of a site to the name of another [[tier]], change a `budget`, or delete sites
 # (they then go to `default_tier`). Tiers are listed fastest first, sites hottest first within each tier.
+# `parts = \"24/64\"` with `rest = \"TIER\"` splits each object of a site: so many of its 64 parts go to `tier`.
 # Sizes are bytes, or texts such as \"12 GiB\". `why`, `label` and `miss_share` explain; they decide nothing.
 
 ",
@@ -109,6 +110,11 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
         }
         writeln!(out, "label = {}", quoted(&site.label))?;
         writeln!(out, "tier = {}", quoted(&site.tier))?;
+        if let Some(split) = &site.split {
+            let parts = quoted(&split.parts.to_string());
+            writeln!(out, "parts = {parts}  # of each object; the others go to `rest`")?;
+            writeln!(out, "rest = {}", quoted(&split.rest))?;
+        }
         writeln!(out, "why = {}", quoted(&site.why))?;
         writeln!(out, "miss_share = {}", decimal(site.miss_share))?;
         writeln!(out, "peak = {}", size(site.peak))?;
@@ -266,6 +272,8 @@ struct SiteTable {
     #[serde(default)]
     label: String,
     tier: Spanned<String>,
+    parts: Option<Spanned<String>>,
+    rest: Option<Spanned<String>>,
     #[serde(default)]
     why: String,
     #[serde(default)]
@@ -332,8 +340,10 @@ pub fn from_toml(text: &str) -> Result<Plan, PlanError> {
             let problem = format!("there is no tier `{}` in this plan; it has: {}", site.tier.get_ref(), known());
             return Err(at(site.tier.span(), problem));
         }
+        let split = split(&site, &has_tier, &known).map_err(|(s, p)| at(s, p))?;
         sites.push(PlannedSite {
             id,
+            split,
             kind: site.kind,
             label: site.label,
             tier: site.tier.into_inner(),
@@ -358,6 +368,31 @@ pub fn from_toml(text: &str) -> Result<Plan, PlanError> {
 
 /// Where in the text, and what is wrong there.
 type Fault = (std::ops::Range<usize>, String);
+
+/// `parts` and `rest` of a site.
+fn split(
+    site: &SiteTable,
+    has_tier: &dyn Fn(&str) -> bool,
+    known: &dyn Fn() -> String,
+) -> Result<Option<Split>, Fault> {
+    let (parts, rest) = match (&site.parts, &site.rest) {
+        (None, None) => return Ok(None),
+        (Some(parts), Some(rest)) => (parts, rest),
+        (Some(one), None) | (None, Some(one)) => {
+            let problem = "`parts` and `rest` belong together: give both, or neither".to_string();
+            return Err((one.span(), problem));
+        }
+    };
+    let name = rest.get_ref();
+    if !has_tier(name) {
+        return Err((rest.span(), format!("there is no tier `{name}` in this plan; it has: {}", known())));
+    }
+    if name == site.tier.get_ref() {
+        return Err((rest.span(), format!("`rest` is `{name}`, as is `tier`; leave `parts` and `rest` out")));
+    }
+    let parts = parts.get_ref().parse().map_err(|e| (parts.span(), e))?;
+    Ok(Some(Split { parts, rest: name.clone() }))
+}
 
 fn tiers(tables: Vec<TierTable>) -> Result<Vec<PlannedTier>, Fault> {
     let mut tiers: Vec<PlannedTier> = Vec::with_capacity(tables.len());

@@ -1,7 +1,7 @@
 //! What a plan does, tier by tier, and what about it needs saying. Works for edited plans too.
 
 use crate::SizeBy;
-use model::{Bytes, Plan, Platform};
+use model::{Bytes, Plan, PlannedSite, Platform};
 
 /// One tier of a plan, summed up.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,14 +35,15 @@ impl Summary {
             .tiers
             .iter()
             .map(|tier| {
-                let sites: Vec<_> = plan.sites.iter().filter(|s| s.tier == tier.name).collect();
+                let share = |s: &PlannedSite| s.share_in(&tier.name);
+                let sites: Vec<_> = plan.sites.iter().filter(|s| share(s) > 0.0).collect();
                 TierSummary {
                     name: tier.name.clone(),
                     budget: tier.budget,
                     sites: sites.len(),
-                    bytes: sites.iter().map(|s| size.of_planned(s)).sum(),
+                    bytes: Bytes(sites.iter().map(|s| (size.of_planned(s).0 as f64 * share(s)) as u64).sum()),
                     // An empty sum of floats is -0.
-                    miss_share: sites.iter().map(|s| s.miss_share).sum::<f64>() + 0.0,
+                    miss_share: sites.iter().map(|s| s.miss_share * share(s)).sum::<f64>() + 0.0,
                 }
             })
             .collect();

@@ -53,9 +53,9 @@ fn a_file_is_read_or_the_reason_names_it() {
     assert!(plan_file::read(&path).unwrap_err().to_string().ends_with("make a plan of it with `hearth plan`"));
     std::fs::write(&path, b"\x7fELF\xff\xfe").unwrap();
     assert!(plan_file::read(&path).unwrap_err().to_string().ends_with("this is not a Hearth plan: it is not text"));
-    std::fs::write(&path, plan_file::to_toml(&plan).replace("version = 1", "version = 9")).unwrap();
+    std::fs::write(&path, plan_file::to_toml(&plan).replace("version = 2", "version = 9")).unwrap();
     let error = plan_file::read(&path).unwrap_err().to_string();
-    assert!(error.starts_with(&format!("{}, line 8: this plan has version 9", path.display())), "{error}");
+    assert!(error.starts_with(&format!("{}, line 9: this plan has version 9", path.display())), "{error}");
     std::fs::remove_file(&path).unwrap();
     let error = plan_file::read(&path).unwrap_err().to_string();
     assert!(error.starts_with(&path.display().to_string()) && error.contains("cannot read the plan"), "{error}");
@@ -92,10 +92,10 @@ fn bad_plans_are_explained_with_their_line() {
     let good = plan_file::to_toml(&example());
     let line_of = |text: &str, what: &str| text[..text.find(what).unwrap()].matches('\n').count() + 1;
     let cases = [
-        ("version = 1", "version = 2", "version = 2", "this plan has version 2, and this Hearth reads up to version 1"),
-        ("version = 1", "version = 0", "version = 0", "there is no version 0"),
+        ("version = 2", "version = 3", "version = 3", "this plan has version 3, and this Hearth reads up to version 2"),
+        ("version = 2", "version = 0", "version = 0", "there is no version 0"),
         (
-            "version = 1",
+            "version = 2",
             "version = \"x\"",
             "version = \"x\"",
             "this is not a Hearth plan, or a damaged one: invalid type",
@@ -155,6 +155,28 @@ fn bad_plans_are_explained_with_their_line() {
 }
 
 #[test]
+fn a_site_split_by_hand_is_read_or_refused_with_its_line() {
+    let good = plan_file::to_toml(&example());
+    let split = |lines: &str| {
+        plan_file::from_toml(&good.replacen("tier = \"dram\"\n", &format!("tier = \"dram\"\n{lines}"), 1))
+    };
+    let read = split("parts = \"0-15\"\nrest = \"cxl\"\n").unwrap();
+    let site = read.sites.iter().find(|s| s.split.is_some()).unwrap();
+    assert_eq!(site.target(), "0-15 dram, rest cxl");
+    assert_eq!((site.share_in("dram"), site.share_in("cxl"), site.share_in("hbm")), (0.25, 0.75, 0.0));
+    for (lines, words) in [
+        ("parts = \"24/64\"\n", "belong together"),
+        ("rest = \"cxl\"\n", "belong together"),
+        ("parts = \"24/64\"\nrest = \"dram\"\n", "as is `tier`"),
+        ("parts = \"24/64\"\nrest = \"tape\"\n", "there is no tier `tape`"),
+        ("parts = \"64/64\"\nrest = \"cxl\"\n", "are not parts of an object"),
+    ] {
+        let error = split(lines).unwrap_err();
+        assert!(error.line.is_some() && error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
 fn a_plan_cut_off_anywhere_is_refused() {
     let good = plan_file::to_toml(&example());
     let end = good.trim_end().len();
@@ -182,6 +204,12 @@ prop_compose! {
     }
 }
 
+/// Some sites are split, if there is another tier.
+fn split_of(id: u64, names: &[String], tier: &String) -> Option<Split> {
+    let rest = names.iter().find(|n| *n != tier).filter(|_| id % 2 == 0)?.clone();
+    Some(Split { parts: if id % 4 == 0 { Parts::spread(id as u32 % 64)? } else { Parts::of_mask(id)? }, rest })
+}
+
 prop_compose! {
     fn plan()(
         words in (text(), prop::collection::vec(text(), 0..3), text(), any::<u64>()),
@@ -202,6 +230,7 @@ prop_compose! {
             }).collect(),
             sites: sites.into_iter().map(|(id, (label, tier, miss_share, peak, resident, frames))| PlannedSite {
                 kind: model::SiteKind::Allocation,
+                split: split_of(id, &names, tier.get(&names)),
                 id: SiteId(id), why: label.clone(), label, tier: tier.get(&names).clone(), miss_share,
                 peak: Bytes(peak), resident: resident.map(Bytes), frames,
             }).collect(),

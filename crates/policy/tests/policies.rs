@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use hearth_policy::cost::landing;
+use hearth_policy::cost::{Shares, landing};
 use hearth_policy::policies::exact;
 use hearth_policy::{Capacity, Error, Options, Task, policies};
 use model::*;
@@ -260,11 +260,45 @@ proptest! {
         }
         // What the solver does not see is how latency grows with load.
         prop_assert!(solved.time <= best * 1.01, "{} instead of {best}", solved.time);
-        prop_assert!(solved.split_bound <= solved.bound * 1.000_001);
         for policy in policies::ALL {
-            let at = policy.place(&task).unwrap().tiers();
-            prop_assert!(solved.time <= task.time(&at) * 1.000_001, "{} is better", policy.name());
+            let shares = policy.place(&task).unwrap().shares(&task);
+            let time = task.model().predict(&shares).time;
+            prop_assert!(solved.time <= time * 1.000_001, "{} is better", policy.name());
         }
+    }
+
+    /// Against every split of large sites in sixteenths.
+    #[test]
+    fn exact_splits_as_well_as_can_be(
+        sites in prop::collection::vec((2u64..60, [0u32..40, 0u32..40, 0u32..40], [0u32..10, 0u32..10, 0u32..10], 0u64..3, 0u64..3, 0u8..3), 1..4),
+        budget in 4u64..120,
+    ) {
+        let mut seen = drawn(&sites);
+        prop_assume!(seen.total_misses() > 0.0);
+        for s in &mut seen.sites {
+            (s.peak, s.largest, s.allocated) = (Bytes(s.peak.0 << 20), Bytes(s.peak.0 << 20), Bytes(s.peak.0 << 20));
+        }
+        let machine = machine(2, budget << 20);
+        let options = Options::default();
+        let task = Task::new(&seen, &machine, &options).unwrap();
+        let solved = exact::solve(&task, Duration::from_secs(10)).unwrap();
+        let shares = solved.decision.shares(&task);
+        prop_assert!(task.lives().peak_in(0, &shares) <= budget << 20, "it does not fit");
+        prop_assert!((task.model().predict(&shares).time / solved.time - 1.0).abs() < 1e-9);
+        let mut best = f64::INFINITY;
+        for code in 0..17usize.pow(sites.len() as u32) {
+            let mut shares = Shares::all_in(1, sites.len(), 2);
+            for i in 0..sites.len() {
+                let fast = (code / 17usize.pow(i as u32) % 17) as f64 / 16.0;
+                shares.split(i, &[fast, 1.0 - fast]);
+            }
+            if task.lives().peak_in(0, &shares) <= budget << 20 {
+                let time = task.model().predict(&shares).time;
+                prop_assert!(solved.bound <= time * 1.000_001, "the bound {} is above a placement of {time}", solved.bound);
+                best = best.min(time);
+            }
+        }
+        prop_assert!(solved.time <= best * 1.015, "{} instead of {best}", solved.time);
     }
 
     /// Dynamic programming finds the most valuable set that fits.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wire::identity;
-use wire::image::{Contents, ImageStatic, ImageTier, Source};
+use wire::image::{Contents, ImageStatic, ImageTier, Source, Target};
 use wire::process::MAX_TIERS;
 
 /// A plan made ready for a program.
@@ -37,7 +37,24 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
     let default_tier = tier_named(&plan.default_tier, "unlisted sites")?;
     let mut sites = Vec::with_capacity(plan.sites.len());
     for site in &plan.sites {
-        sites.push((site.id.0, tier_named(&site.tier, &format!("site {}", site.id))?));
+        let who = format!("site {}", site.id);
+        let tier = tier_named(&site.tier, &who)?;
+        let target = match &site.split {
+            None => Target::whole(tier),
+            Some(s) => Target { tier, rest: tier_named(&s.rest, &who)?, parts: s.parts.mask() },
+        };
+        sites.push((site.id.0, target));
+    }
+    let unbound = |name: &str| plan.tiers.iter().any(|t| t.name == name && t.nodes.is_empty());
+    for site in &plan.sites {
+        if site.split.as_ref().is_some_and(|s| unbound(&s.rest) || unbound(&site.tier)) {
+            notes.push(format!(
+                "site {} is not split: only memory of NUMA nodes can be; its objects go to {} or {} by turns",
+                site.id,
+                site.tier,
+                site.split.as_ref().map_or("", |s| &s.rest)
+            ));
+        }
     }
 
     let mut translations = Vec::new();
@@ -83,7 +100,8 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
 
     let tiers: Vec<ImageTier<'_>> =
         plan.tiers.iter().map(|t| ImageTier { source: source(t), budget: t.budget.map(|b| b.0) }).collect();
-    let statics = variables(plan, &modules, program, &index, &mut lost);
+    let target_of: BTreeMap<SiteId, Target> = sites.iter().map(|(id, target)| (SiteId(*id), *target)).collect();
+    let statics = variables(plan, &modules, program, &target_of, &mut lost);
     let contents =
         Contents { tiers: &tiers, default_tier, sites: &sites, translations: &translations, statics: &statics };
     let mut image = vec![0; contents.words()];
@@ -98,7 +116,7 @@ fn variables(
     plan: &Plan,
     modules: &[Module],
     program: &Path,
-    tier: &dyn Fn(&str) -> Option<u8>,
+    targets: &BTreeMap<SiteId, Target>,
     lost: &mut BTreeMap<SiteId, String>,
 ) -> Vec<ImageStatic> {
     let mut out = Vec::new();
@@ -118,7 +136,8 @@ fn variables(
             out.extend(found.filter_map(|v| {
                 let (offset, size) = (v.offset, v.size);
                 let counts = site.resident.map_or(size, |r| size.min(r.0));
-                Some(ImageStatic { site: site.id.0, module: key(&now), offset, size, tier: tier(&site.tier)?, counts })
+                let target = *targets.get(&site.id)?;
+                Some(ImageStatic { site: site.id.0, module: key(&now), offset, size, target, counts })
             }));
             if out.len() == before {
                 lost.insert(site.id, format!("{} has no such variable any more", file.display()));
@@ -273,6 +292,7 @@ mod tests {
                 kind: SiteKind::Allocation,
                 label: "here".into(),
                 tier: "fast".into(),
+                split: None,
                 why: "for the test".into(),
                 miss_share: 0.5,
                 peak: Bytes::mib(1),
@@ -287,7 +307,7 @@ mod tests {
         let plan = plan();
         let guide = prepare(&plan, &std::env::current_exe().unwrap()).unwrap();
         let image = wire::image::Image::new(&guide.image).unwrap();
-        assert_eq!((image.tier_of(77), image.tier_of(78)), (Some(0), None));
+        assert_eq!((image.target_of(77), image.target_of(78)), (Some(Target::whole(0)), None));
         assert_eq!(image.default_tier(), 1);
         assert!(guide.notes.iter().any(|n| n.contains("share one memory")), "{:?}", guide.notes);
     }

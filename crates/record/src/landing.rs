@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::guide::Guide;
 use model::landing::{Landing, SiteLanding, TierLanding, Unlisted, Unmatched};
-use model::{Bytes, Plan, PlannedTier};
+use model::{Bytes, Plan, PlannedSite, PlannedTier};
 use std::collections::HashSet;
 
 /// Sums up a guided run.
@@ -39,15 +39,14 @@ pub fn landing(plan: &Plan, guide: &Guide, outcome: &Outcome) -> Landing {
             });
             continue;
         };
-        let tier = plan.tiers.iter().find(|t| t.name == planned.tier);
         sites.push(SiteLanding {
             id: planned.id,
             label: planned.label.clone(),
-            planned: planned.tier.clone(),
+            planned: planned.target(),
             peak: Bytes(seen.peak),
             placed: seen.bytes_in_tier.iter().take(plan.tiers.len()).map(|&b| Bytes(b)).collect(),
             resident: seen.fullest.iter().map(|(&node, &bytes)| (node, Bytes(bytes))).collect(),
-            on_planned: tier.and_then(|t| share_on(t, seen.fullest.iter().map(|(&n, &b)| (n, b)))),
+            on_planned: as_planned(plan, planned, seen.fullest.iter().map(|(&n, &b)| (n, b))),
         });
     }
     let named: HashSet<_> = plan.sites.iter().map(|s| s.id).collect();
@@ -68,6 +67,15 @@ pub fn landing(plan: &Plan, guide: &Guide, outcome: &Outcome) -> Landing {
     notes.extend(outcome.losses.iter().map(|l| l.note.clone()));
     notes.dedup();
     Landing { outcome: outcome.how.clone(), tiers, sites, unmatched, unlisted, notes }
+}
+
+/// Share of the resident bytes that lie where the plan wants them: of a split site in each tier at most as much as is to be there.
+fn as_planned(plan: &Plan, site: &PlannedSite, resident: impl Iterator<Item = (i32, u64)> + Clone) -> Option<f64> {
+    let mut sum = 0.0;
+    for tier in plan.tiers.iter().filter(|t| site.share_in(&t.name) > 0.0) {
+        sum += share_on(tier, resident.clone())?.min(site.share_in(&tier.name));
+    }
+    Some(sum)
 }
 
 /// Share of the resident bytes that lie on the tier's nodes.

@@ -5,9 +5,10 @@ use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
 use crate::sites::{self, Site};
 use crate::tls::{self, Thread};
-use crate::{plan, process, range, sampler, small, stack, sys};
+use crate::{plan, process, range, sampler, small, split, stack, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Event, Kind};
+use wire::image::Target;
 
 /// Nobody's allocator is entered twice by one thread: the flag goes up here and down again on drop.
 struct Busy<'a>(&'a Thread);
@@ -71,7 +72,13 @@ fn place(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, 
     if too_much(size) {
         return core::ptr::null_mut();
     }
-    let planned = usize::from(site.tier.load(Relaxed).saturating_sub(1));
+    if site.target().parts != 0 {
+        let at = place_split(thread, index, site, size, align, zero);
+        if !at.is_null() {
+            return at;
+        }
+    }
+    let planned = split::next_tier(site);
     for tier in plan::order(planned) {
         if !plan::has_room(tier, size) {
             continue;
@@ -81,11 +88,28 @@ fn place(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, 
             if tier != planned {
                 process::fell_back(planned, size);
             }
-            enter(thread, at as usize, index, site, size, tier, false);
+            let object = Object { site: index, bytes: size, split: false };
+            enter(thread, at as usize, object, site, tier, false);
             return at;
         }
     }
     refused()
+}
+
+/// Puts an object of a split site into both of its tiers; null if it is to be in one of them.
+fn place_split(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, zero: bool) -> *mut u8 {
+    let target = site.target();
+    if !split::can(target, size) {
+        return core::ptr::null_mut();
+    }
+    let rest = usize::from(target.rest);
+    let at = heap::allocate(rest, number(thread), size, align.max(split::alignment(size)), zero);
+    if !at.is_null() {
+        // SAFETY: a fresh object of ours.
+        unsafe { split::bind(target, at as usize, size) };
+        enter(thread, at as usize, Object { site: index, bytes: size, split: true }, site, rest, false);
+    }
+    at
 }
 
 fn refused() -> *mut u8 {
@@ -95,9 +119,9 @@ fn refused() -> *mut u8 {
     core::ptr::null_mut()
 }
 
-fn enter(thread: &Thread, addr: usize, index: usize, site: &Site, size: usize, tier: usize, realloc: bool) {
-    open(addr, Object { site: index, bytes: size });
-    let (at, bytes, id) = (addr as u64, size as u64, site.id.load(Relaxed));
+fn enter(thread: &Thread, addr: usize, object: Object, site: &Site, tier: usize, realloc: bool) {
+    open(addr, object);
+    let (at, bytes, id) = (addr as u64, object.bytes as u64, site.id.load(Relaxed));
     let event = Event::Alloc { addr: at, size: bytes, site: id, tier: tier as u8, realloc, kind: Kind::Allocation };
     let now = process::time();
     process::publish(thread, now, event);
@@ -114,8 +138,16 @@ fn open(addr: usize, object: Object) {
     if let Some(site) = sites::at(object.site) {
         site.born(addr, object.bytes);
     }
-    plan::count_in(range::tier_of(addr), object.bytes);
+    let (guest, tier) = guest(object);
+    plan::count_in(range::tier_of(addr), object.bytes - guest);
+    plan::guest_in(tier, guest);
     sampler::object_born(object.bytes);
+}
+
+/// Bytes of an object that lie in another tier than its address, and that tier.
+fn guest(object: Object) -> (usize, usize) {
+    let site = sites::at(object.site).filter(|_| object.split);
+    site.map(Site::target).map_or((0, 0), |t| (split::bytes(t.parts, object.bytes), usize::from(t.tier)))
 }
 
 /// Closes the books of an object, before it is no more or becomes another one. `None`: it is none.
@@ -124,7 +156,9 @@ fn close(addr: usize) -> Option<Object> {
     if let Some(site) = sites::at(object.site) {
         site.died(addr, object.bytes);
     }
-    plan::count_out(range::tier_of(addr), object.bytes);
+    let (guest, tier) = guest(object);
+    plan::count_out(range::tier_of(addr), object.bytes - guest);
+    plan::guest_out(tier, guest);
     sampler::object_died(addr, object.bytes);
     Some(object)
 }
@@ -164,9 +198,6 @@ fn silent_site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
         }
         return None;
     };
-    if site.tier.load(Relaxed) == 0 {
-        site.tier.store(plan::tier_of(id) + 1, Relaxed);
-    }
     Some((index, site))
 }
 
@@ -193,13 +224,16 @@ pub fn free(addr: usize) {
 fn release(addr: usize) {
     // Not the start of a live object: a double or wild free. Leaving the memory alone harms nobody.
     // The books are closed and the end is published before the memory can become another object.
-    let Some(_) = close(addr) else { return };
+    let Some(object) = close(addr) else { return };
     // A child that only frees what it inherited has nothing to say.
     if let Some(busy) = Busy::enter().filter(|_| process::attached()) {
         sampler::guard::pass_by(&busy.0.step);
         let now = process::time();
         process::publish(busy.0, now, Event::Free { addr: addr as u64 });
         heap::keep_lean(now);
+    }
+    if let Some(site) = sites::at(object.site).filter(|_| object.split) {
+        split::unbind(site.target(), addr, object.bytes);
     }
     heap::release(addr);
 }
@@ -217,18 +251,20 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
         Some((busy, index, site))
     });
     let Some((busy, index, site)) = here else { return core::ptr::null_mut() };
-    let planned = usize::from(site.tier.load(Relaxed).saturating_sub(1));
-    let tier = range::tier_of(addr);
-    if planned == tier
+    let (planned, tier) = (usize::from(site.target().tier), range::tier_of(addr));
+    // What is in two tiers, or is to be, becomes another object.
+    let whole = !old.split && site.target().parts == 0;
+    if whole
+        && planned == tier
         && (size <= old.bytes || plan::has_room(tier, size - old.bytes))
         && heap::resize_in_place(addr, size)
     {
         close(addr);
         process::publish(busy.0, process::time(), Event::Free { addr: addr as u64 });
-        enter(busy.0, addr, index, site, size, tier, true);
+        enter(busy.0, addr, Object { site: index, bytes: size, split: false }, site, tier, true);
         return addr as *mut u8;
     }
-    if heap::can_move(addr) && !too_much(size) {
+    if whole && heap::can_move(addr) && !too_much(size) {
         // It needs no more room than it grows by.
         let room = |t| plan::has_room(t, if t == tier { size.saturating_sub(old.bytes) } else { size });
         let stays = plan::order(planned).find(|&t| room(t)) == Some(tier);
@@ -237,7 +273,8 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
             if tier != planned {
                 process::fell_back(planned, size);
             }
-            enter(busy.0, new as usize, index, site, size, tier, true);
+            let object = Object { site: index, bytes: size, split: false };
+            enter(busy.0, new as usize, object, site, tier, true);
             return new;
         }
     }
@@ -297,7 +334,7 @@ pub fn moved(mapping: Mapping) {
 
 fn enter_mapping(thread: &Thread, mapping: Mapping, counts: bool, site: &Site, realloc: bool) {
     let (addr, size) = (mapping.start, mapping.bytes());
-    let planned = usize::from(site.tier.load(Relaxed).saturating_sub(1));
+    let planned = split::next_tier(site);
     let mut placed = None;
     if plan::image().is_some() {
         // SAFETY: the program's own private memory.
@@ -340,9 +377,27 @@ pub fn unmapped_at(time: u64, addr: usize, size: usize) {
     }
 }
 
-/// Binds a static variable's whole pages to the first tier that has room for the `counts` bytes that will be used of it.
-pub fn variable(addr: usize, size: usize, counts: usize, site: u64, planned: usize) {
+/// Binds a static variable's whole pages to the first tier that has room for the `counts` bytes that will be used of it, or to the
+/// two that it is split between.
+pub fn variable(addr: usize, size: usize, counts: usize, site: u64, target: Target) {
     let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
+    let planned = usize::from(target.tier);
+    let publish = |tier: u8| {
+        let (addr, size) = (addr as u64, size as u64);
+        let event = Event::Alloc { addr, size, site, tier, realloc: false, kind: Kind::Static };
+        process::publish(busy.0, process::time(), event);
+    };
+    if split::can(target, size) {
+        // SAFETY: the program's own data.
+        unsafe {
+            plan::bind_foreign(usize::from(target.rest), addr, size);
+            split::bind(target, addr, size);
+        }
+        let guest = (split::bytes(target.parts, size) as u128 * counts as u128 / size.max(1) as u128) as usize;
+        plan::guest_in(planned, guest);
+        plan::count_in(usize::from(target.rest), counts - guest);
+        return publish(target.rest);
+    }
     for tier in plan::order(planned) {
         // SAFETY: the program's own data.
         if plan::has_room(tier, counts) && unsafe { plan::bind_foreign(tier, addr, size) } {
@@ -350,10 +405,7 @@ pub fn variable(addr: usize, size: usize, counts: usize, site: u64, planned: usi
                 process::fell_back(planned, counts);
             }
             plan::count_in(tier, counts);
-            let (addr, size, tier) = (addr as u64, size as u64, tier as u8);
-            let event = Event::Alloc { addr, size, site, tier, realloc: false, kind: Kind::Static };
-            process::publish(busy.0, process::time(), event);
-            return;
+            return publish(tier as u8);
         }
     }
 }

@@ -14,10 +14,13 @@ pub struct Object {
     pub site: usize,
     /// Its size as asked for, in bytes.
     pub bytes: usize,
+    /// It lies in two tiers.
+    pub split: bool,
 }
 
 const SITE_BITS: u32 = 16;
 const HANDS_OFF: u64 = 1 << 63;
+const SPLIT: u64 = 1 << 62;
 const _: () = assert!(crate::sites::MAX_SITES < 1 << SITE_BITS);
 
 /// Maps the table for `tiers` tiers; `false` if there is no address space for it.
@@ -58,7 +61,8 @@ fn word(addr: usize) -> Option<&'static AtomicU64> {
 /// Enters an object.
 pub fn enter(addr: usize, object: Object) {
     if let Some(word) = word(addr) {
-        word.store((object.bytes as u64) << SITE_BITS | (object.site as u64 + 1), Release);
+        let split = if object.split { SPLIT } else { 0 };
+        word.store((object.bytes as u64) << SITE_BITS | (object.site as u64 + 1) | split, Release);
     }
 }
 
@@ -116,5 +120,5 @@ pub fn take(addr: usize) -> Option<Object> {
 
 fn unpack(word: u64) -> Option<Object> {
     let site = (word & ((1 << SITE_BITS) - 1)).checked_sub(1)? as usize;
-    Some(Object { site, bytes: ((word & !HANDS_OFF) >> SITE_BITS) as usize })
+    Some(Object { site, bytes: ((word & !(HANDS_OFF | SPLIT)) >> SITE_BITS) as usize, split: word & SPLIT != 0 })
 }

@@ -3,7 +3,7 @@
 
 use crate::{heap, process, range, sys};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use wire::image::{Image, Source};
+use wire::image::{Image, Source, Target};
 use wire::process::MAX_TIERS;
 
 static IMAGE: AtomicPtr<Image<'static>> = AtomicPtr::new(core::ptr::null_mut());
@@ -16,6 +16,8 @@ const FORGOTTEN: u64 = 1;
 /// Resident bytes of a tier at the last reading, and what was allocated in it since.
 static RESIDENT: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
 static SINCE: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
+/// Bytes of split objects that lie in this tier and have their addresses in another one's part of the range.
+static GUESTS: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
 static NEXT_READING: [AtomicU64; MAX_TIERS] = [const { AtomicU64::new(0) }; MAX_TIERS];
 static READING: AtomicU32 = AtomicU32::new(0);
 
@@ -35,9 +37,10 @@ pub fn tiers() -> usize {
     image().map_or(1, Image::tiers)
 }
 
-/// The tier planned for a site.
-pub fn tier_of(site: u64) -> u8 {
-    image().map_or(0, |i| i.tier_of(site).unwrap_or(i.default_tier()))
+/// Where a site is planned to go.
+pub fn target_of(site: u64) -> Target {
+    let target = |i: &Image<'_>| i.target_of(site).unwrap_or(Target::whole(i.default_tier()));
+    image().map_or(Target::whole(0), target)
 }
 
 /// Token of a return address, if the plan was made for another build of its module.
@@ -65,6 +68,18 @@ pub fn count_out(tier: usize, bytes: usize) {
     }
 }
 
+/// Counts bytes of a split object that has its address in another tier's part of the range.
+pub fn guest_in(tier: usize, bytes: usize) {
+    count_in(tier, bytes);
+    GUESTS.get(tier).into_iter().for_each(|guests| _ = guests.fetch_add(bytes, Relaxed));
+}
+
+/// The same when it is no more.
+pub fn guest_out(tier: usize, bytes: usize) {
+    count_out(tier, bytes);
+    GUESTS.get(tier).into_iter().for_each(|guests| _ = guests.fetch_sub(bytes, Relaxed));
+}
+
 /// Bytes of all live objects.
 pub fn live() -> usize {
     LIVE.iter().map(|live| live.load(Relaxed)).fold(0, usize::saturating_add)
@@ -85,7 +100,9 @@ pub fn has_room(tier: usize, bytes: usize) -> bool {
         return false;
     }
     read_residency(tier);
-    resident.load(Relaxed).saturating_add(since.load(Relaxed)).saturating_add(bytes) <= budget
+    // Of guests nobody asks: they count whole.
+    let guests = GUESTS.get(tier).map_or(0, |guests| guests.load(Relaxed));
+    [since.load(Relaxed), guests, bytes].iter().fold(resident.load(Relaxed), |a, b| a.saturating_add(*b)) <= budget
 }
 
 /// Asks the kernel how much of a tier's memory is resident, at most a twentieth of the time.
@@ -140,6 +157,11 @@ pub fn forget_files() {
             kept.store(FORGOTTEN, Relaxed);
         }
     }
+}
+
+/// Whether a tier's memory is a matter of binding alone: then parts of an object may lie in it wherever the object is.
+pub fn can_be_bound(tier: usize) -> bool {
+    matches!(image().and_then(|i| i.tier(tier)).map(|t| t.source), Some(Source::Nodes(_)))
 }
 
 /// Makes `size` bytes at `addr` (`offset` within the tier's part of the range) usable and binds them to the tier's

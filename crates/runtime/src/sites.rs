@@ -2,9 +2,10 @@
 //!
 //! Each entry also remembers a few of its live objects, from which the sampler picks.
 
-use crate::sys;
+use crate::{plan, sys};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::identity::mix;
+use wire::image::Target;
 
 /// Most sites of a process; one that finds no room is counted and its objects pass through.
 pub const MAX_SITES: usize = 1 << 14;
@@ -16,8 +17,10 @@ pub const REMEMBERED: usize = 16;
 pub struct Site {
     /// Site id; 0: unused entry.
     pub id: AtomicU64,
-    /// 1 + tier the plan names, 0: not looked up yet.
-    pub tier: AtomicU8,
+    /// 1 + tier the plan names, 0: not looked up yet. Written after `rest` and `parts`.
+    tier: AtomicU8,
+    /// See [`Target`].
+    rest: AtomicU8,
     /// When a page of it was last armed for a burst, in ms of CLOCK_MONOTONIC (wrapping).
     pub burst_at: AtomicU32,
     /// What the sampler saw of it lately, in points that are halved now and then, and when they were (ms, wrapping).
@@ -26,6 +29,10 @@ pub struct Site {
     pub points_at: AtomicU32,
     /// Generation of the process in which its stack was published.
     pub published: AtomicU32,
+    /// Objects of a split site that went to its tiers by turns.
+    pub turn: AtomicU32,
+    /// See [`Target`].
+    parts: AtomicU64,
     /// Bytes alive.
     pub live: AtomicUsize,
     /// Addresses of some live objects; 0: free.
@@ -118,6 +125,18 @@ fn add(id: u64) -> Option<u32> {
 }
 
 impl Site {
+    /// Where its objects go; looked up in the plan when first asked for.
+    pub fn target(&self) -> Target {
+        if self.tier.load(Acquire) == 0 {
+            let target = plan::target_of(self.id.load(Relaxed));
+            self.rest.store(target.rest, Relaxed);
+            self.parts.store(target.parts, Relaxed);
+            self.tier.store(target.tier + 1, Release);
+        }
+        let tier = self.tier.load(Acquire).saturating_sub(1);
+        Target { tier, rest: self.rest.load(Relaxed), parts: self.parts.load(Relaxed) }
+    }
+
     /// Counts an object in, and remembers it if there is room or chance wills it: every live object is to have
     /// some chance, and churning objects must not crowd out the others for good.
     pub fn born(&self, addr: usize, bytes: usize) {

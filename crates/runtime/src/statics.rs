@@ -87,7 +87,7 @@ pub fn prepare() {
                     let start = start.next_multiple_of(PAGE);
                     if start < end {
                         let counts = (variable.counts as usize).min(end - start);
-                        manage::variable(start, end - start, counts, variable.site, usize::from(variable.tier));
+                        manage::variable(start, end - start, counts, variable.site, variable.target);
                     }
                 }
             }

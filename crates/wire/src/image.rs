@@ -6,9 +6,10 @@
 //! Words (native order): magic, version, number of tiers, default tier, number of site slots (a power of two), number
 //! of translation slots (a power of two), offset of text, bytes of text; then for each of [`MAX_TIERS`] tiers eight
 //! words: budget (bytes, `u64::MAX` none), node mask low, high (nodes 0-127), kind (0 nodes, 1 directory, 2 plain
-//! memory), path offset in text, path length, 0, 0; then site slots of two words (site id or 0, tier); then
-//! translation slots of four words (module key, offset, token, 1 if used); then text; then static variables of five words
-//! (site id, module key, offset, length, tier). Lookups probe linearly.
+//! memory), path offset in text, path length, 0, 0; then site slots of three words (site id or 0, and a target: tier and in
+//! the next byte the tier of the rest; mask of parts, 0 for all); then translation slots of four words (module key, offset, token,
+//! 1 if used); then text; then static variables of seven words (site id, module key, offset, length, bytes that it counts, and a
+//! target). Lookups probe linearly.
 
 use crate::identity::mix;
 use crate::process::MAX_TIERS;
@@ -17,7 +18,8 @@ use crate::process::MAX_TIERS;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HEARTHPL");
 const HEAD_WORDS: usize = 8;
 const TIER_WORDS: usize = 8;
-const STATIC_WORDS: usize = 6;
+const SITE_WORDS: usize = 3;
+const STATIC_WORDS: usize = 7;
 const SITES_AT: usize = HEAD_WORDS + MAX_TIERS * TIER_WORDS;
 
 /// Where a tier's memory comes from.
@@ -40,6 +42,38 @@ pub struct ImageTier<'a> {
     pub budget: Option<u64>,
 }
 
+/// Where the objects of a site go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Tier.
+    pub tier: u8,
+    /// Tier of those parts that do not go there.
+    pub rest: u8,
+    /// Which 64ths of each object go to `tier`, the first in the lowest bit; 0: all.
+    pub parts: u64,
+}
+
+impl Target {
+    /// All of it in this tier.
+    pub fn whole(tier: u8) -> Target {
+        Target { tier, rest: tier, parts: 0 }
+    }
+
+    fn is_of(self, tiers: usize) -> bool {
+        usize::from(self.tier) < tiers && usize::from(self.rest) < tiers
+    }
+
+    fn words(self) -> [u64; 2] {
+        [u64::from(self.tier) | u64::from(self.rest) << 8, self.parts]
+    }
+
+    fn from_words(words: &[u64], tiers: usize) -> Option<Target> {
+        let [tiers_word, parts] = *words else { return None };
+        let target = Target { tier: tiers_word as u8, rest: (tiers_word >> 8) as u8, parts };
+        Some(target).filter(|t| t.is_of(tiers))
+    }
+}
+
 /// What goes into an image. Tiers are in order, fastest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Contents<'a> {
@@ -47,8 +81,8 @@ pub struct Contents<'a> {
     pub tiers: &'a [ImageTier<'a>],
     /// Tier of unlisted sites.
     pub default_tier: u8,
-    /// Site id and tier.
-    pub sites: &'a [(u64, u8)],
+    /// Site ids, and where they go.
+    pub sites: &'a [(u64, Target)],
     /// Module key, offset in it, and the token to use for that return address.
     pub translations: &'a [(u64, u64, u64)],
     /// Static variables to move at start.
@@ -66,9 +100,9 @@ pub struct ImageStatic {
     pub offset: u64,
     /// Length in bytes.
     pub size: u64,
-    /// Tier.
-    pub tier: u8,
-    /// Bytes that it counts in the tier's budget: what is expected to be used of it.
+    /// Where it goes.
+    pub target: Target,
+    /// Bytes that it counts in budgets: what is expected to be used of it.
     pub counts: u64,
 }
 
@@ -81,7 +115,7 @@ impl Contents<'_> {
     pub fn words(&self) -> usize {
         let (sites, translations) = self.slots();
         let text: usize = self.tiers.iter().map(|t| path(t).len().div_ceil(8)).sum();
-        SITES_AT + sites * 2 + translations * 4 + text + self.statics.len() * STATIC_WORDS
+        SITES_AT + sites * SITE_WORDS + translations * 4 + text + self.statics.len() * STATIC_WORDS
     }
 
     /// Writes the image into `out`, which has [`Contents::words`] words, all 0. `None` if the contents break a limit.
@@ -90,7 +124,7 @@ impl Contents<'_> {
             return None;
         }
         let (site_slots, translation_slots) = self.slots();
-        let translations_at = SITES_AT + site_slots * 2;
+        let translations_at = SITES_AT + site_slots * SITE_WORDS;
         let text_at = translations_at + translation_slots * 4;
         let head = [
             MAGIC,
@@ -104,10 +138,11 @@ impl Contents<'_> {
         ];
         let statics_at = out.len() - self.statics.len() * STATIC_WORDS;
         for (i, s) in self.statics.iter().enumerate() {
-            if usize::from(s.tier) >= self.tiers.len() {
+            if !s.target.is_of(self.tiers.len()) {
                 return None;
             }
-            let words = [s.site, s.module, s.offset, s.size, s.tier.into(), s.counts];
+            let [tiers, parts] = s.target.words();
+            let words = [s.site, s.module, s.offset, s.size, s.counts, tiers, parts];
             out.get_mut(statics_at + i * STATIC_WORDS..)?.get_mut(..STATIC_WORDS)?.copy_from_slice(&words);
         }
         out.get_mut(..HEAD_WORDS)?.copy_from_slice(&head);
@@ -137,16 +172,17 @@ impl Contents<'_> {
                 text += 1;
             }
         }
-        for &(site, tier) in self.sites {
-            if site == 0 || usize::from(tier) >= self.tiers.len() {
+        for &(site, target) in self.sites {
+            if site == 0 || !target.is_of(self.tiers.len()) {
                 return None;
             }
+            let at = |slot: usize| SITES_AT + slot * SITE_WORDS;
             let mut slot = mix(site) as usize & (site_slots - 1);
-            while out[SITES_AT + slot * 2] != 0 && out[SITES_AT + slot * 2] != site {
+            while out[at(slot)] != 0 && out[at(slot)] != site {
                 slot = (slot + 1) & (site_slots - 1);
             }
-            out[SITES_AT + slot * 2] = site;
-            out[SITES_AT + slot * 2 + 1] = tier.into();
+            let [tiers, parts] = target.words();
+            out[at(slot)..][..SITE_WORDS].copy_from_slice(&[site, tiers, parts]);
         }
         for &(module, offset, token) in self.translations {
             let mut slot = mix(module ^ offset) as usize & (translation_slots - 1);
@@ -196,7 +232,7 @@ impl<'a> Image<'a> {
             || usize::from(default_tier) >= tiers
             || !site_slots.is_power_of_two()
             || !translation_slots.is_power_of_two()
-            || SITES_AT.checked_add(site_slots * 2)?.checked_add(translation_slots * 4)? != text_at
+            || SITES_AT.checked_add(site_slots * SITE_WORDS)?.checked_add(translation_slots * 4)? != text_at
             || text_len % 8 != 0
             || statics.len() % STATIC_WORDS != 0
         {
@@ -235,15 +271,15 @@ impl<'a> Image<'a> {
         Some(ImageTier { source, budget: (t[0] != u64::MAX).then_some(t[0]) })
     }
 
-    /// The tier a site is planned for, if it is listed.
-    pub fn tier_of(&self, site: u64) -> Option<u8> {
+    /// Where a site goes, if it is listed.
+    pub fn target_of(&self, site: u64) -> Option<Target> {
         let mut slot = mix(site) as usize & (self.site_slots - 1);
         for _ in 0..self.site_slots {
-            let at = SITES_AT + slot * 2;
+            let at = SITES_AT + slot * SITE_WORDS;
             match self.words.get(at).copied()? {
                 0 => return None,
                 id if id == site => {
-                    return u8::try_from(*self.words.get(at + 1)?).ok().filter(|&t| usize::from(t) < self.tiers);
+                    return Target::from_words(self.words.get(at + 1..at + SITE_WORDS)?, self.tiers);
                 }
                 _ => slot = (slot + 1) & (self.site_slots - 1),
             }
@@ -255,9 +291,9 @@ impl<'a> Image<'a> {
     pub fn statics(&self) -> impl Iterator<Item = ImageStatic> + 'a {
         let tiers = self.tiers;
         self.statics.chunks_exact(STATIC_WORDS).filter_map(move |w| {
-            let tier = u8::try_from(*w.get(4)?).ok().filter(|&t| usize::from(t) < tiers)?;
-            let (site, module, offset, size, counts) = (*w.first()?, *w.get(1)?, *w.get(2)?, *w.get(3)?, *w.get(5)?);
-            Some(ImageStatic { site, module, offset, size, tier, counts })
+            let target = Target::from_words(w.get(5..)?, tiers)?;
+            let (site, module, offset, size, counts) = (*w.first()?, *w.get(1)?, *w.get(2)?, *w.get(3)?, *w.get(4)?);
+            Some(ImageStatic { site, module, offset, size, target, counts })
         })
     }
 
@@ -265,7 +301,7 @@ impl<'a> Image<'a> {
     pub fn translate(&self, module_key: u64, offset: u64) -> Option<u64> {
         let mut slot = mix(module_key ^ offset) as usize & (self.translation_slots - 1);
         for _ in 0..self.translation_slots {
-            match *self.words.get(SITES_AT + self.site_slots * 2 + slot * 4..)?.get(..4)? {
+            match *self.words.get(SITES_AT + self.site_slots * SITE_WORDS + slot * 4..)?.get(..4)? {
                 [_, _, _, 0] => return None,
                 [m, o, token, _] if m == module_key && o == offset => return Some(token),
                 _ => slot = (slot + 1) & (self.translation_slots - 1),
@@ -282,15 +318,19 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
+    fn target(i: u64) -> Target {
+        Target { tier: (i % 3) as u8, rest: (i % 2) as u8, parts: i << 55 }
+    }
+
     fn sample() -> Vec<u64> {
         let tiers = [
             ImageTier { source: Source::Nodes(1 << 70 | 1), budget: Some(4096) },
             ImageTier { source: Source::Directory(b"/mnt/pmem0"), budget: None },
             ImageTier { source: Source::Plain, budget: None },
         ];
-        let sites: Vec<_> = (1..500u64).map(|i| (i * 7, (i % 3) as u8)).collect();
+        let sites: Vec<_> = (1..500u64).map(|i| (i * 7, target(i))).collect();
         let translations: Vec<_> = (1..100u64).map(|i| (5, i, i + 1000)).collect();
-        let statics = [ImageStatic { site: 9, module: 8, offset: 7, size: 6, tier: 2, counts: 5 }; 3];
+        let statics = [ImageStatic { site: 9, module: 8, offset: 7, size: 6, target: Target::whole(2), counts: 5 }; 3];
         let contents =
             Contents { tiers: &tiers, default_tier: 1, sites: &sites, translations: &translations, statics: &statics };
         let mut words = vec![0; contents.words()];
@@ -308,14 +348,17 @@ mod tests {
         assert_eq!(image.tier(1).unwrap().source, Source::Directory(b"/mnt/pmem0"));
         assert_eq!(image.tier(3), None);
         for i in 1..500u64 {
-            assert_eq!(image.tier_of(i * 7), Some((i % 3) as u8));
+            assert_eq!(image.target_of(i * 7), Some(target(i)));
         }
-        assert_eq!(image.tier_of(8), None);
+        assert_eq!(image.target_of(8), None);
         assert_eq!(image.translate(5, 9), Some(1009));
         assert_eq!(image.translate(6, 9), None);
         assert_eq!(image.statics().count(), 3);
         assert!(
-            image.statics().all(|s| s == ImageStatic { site: 9, module: 8, offset: 7, size: 6, tier: 2, counts: 5 })
+            image
+                .statics()
+                .all(|s| s
+                    == ImageStatic { site: 9, module: 8, offset: 7, size: 6, target: Target::whole(2), counts: 5 })
         );
     }
 
@@ -336,7 +379,7 @@ mod tests {
                     let _ = image.tier(i);
                 }
                 let _ = image.statics().count();
-                let _ = (image.tier_of(7), image.tier_of(x), image.translate(5, 9), image.translate(x, x));
+                let _ = (image.target_of(7), image.target_of(x), image.translate(5, 9), image.translate(x, x));
             }
         }
     }

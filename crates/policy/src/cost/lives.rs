@@ -5,6 +5,7 @@
 //! objects are born, since a sum can only rise there; where that is too many moments, births are taken together in spans, and
 //! all that lives in a span counts as alive at once. So a placement that fits these moments fits the run.
 
+use super::Shares;
 use crate::SizeBy;
 use model::{Observed, SiteKind, SiteUse};
 
@@ -59,6 +60,12 @@ impl Lives {
     /// Most bytes at one moment of the sites that `inside` picks.
     pub fn peak(&self, inside: impl Fn(usize) -> bool) -> u64 {
         self.moments.iter().map(|m| m.iter().filter(|(s, _)| inside(*s)).map(|(_, b)| b).sum()).max().unwrap_or(0)
+    }
+
+    /// Most bytes at one moment that a tier gets of all sites by these shares.
+    pub fn peak_in(&self, tier: usize, shares: &Shares) -> u64 {
+        let part = |&(site, bytes): &(usize, u64)| bytes as f64 * shares.of(site)[tier];
+        self.moments.iter().map(|m| m.iter().map(part).sum::<f64>() as u64).max().unwrap_or(0)
     }
 }
 

@@ -77,7 +77,8 @@ pub(super) fn fill(task: &Task<'_>) -> Vec<Placement> {
 
 /// Every site in the slowest tier, where those stay that no policy by misses looks at.
 pub(super) fn cold(task: &Task<'_>) -> Vec<Placement> {
-    let cold = |_| Placement { tier: task.slowest(), value: 0.0, why: "no misses were seen on it".to_string() };
+    let cold =
+        |_| Placement { tier: task.slowest(), split: None, value: 0.0, why: "no misses were seen on it".to_string() };
     (0..task.sites()).map(cold).collect()
 }
 

@@ -19,22 +19,21 @@
 //! largest). The solver is HiGHS (Huangfu and Hall, Parallelizing the dual revised simplex method, Mathematical Programming
 //! Computation 10, 2018), and stops after [`LIMIT`] altogether.
 //!
-//! A plan places whole sites, so whole sites are decided. How much splitting sites between tiers (which uses both buses at once) could
-//! gain is said in a note, from the same program without the condition that `x` is whole.
+//! Sites may be split between two tiers, which uses both buses at once, and gives an object that is larger than the fast memory
+//! what there is of it: then their `x` need not be whole. As a split site is harder to read and reason about, whole sites are decided first,
+//! and split ones taken if they save more than half a percent. Splits are in 64ths, of which the faster tier gets those that fit.
 
 use super::density::cold;
-use crate::cost::landing;
 use crate::cost::step::Load;
+use crate::cost::{Shares, landing};
 use crate::{Decision, Error, Policy, Task};
 use highs::{HighsModelStatus, HighsSolutionStatus, RowProblem, Sense};
-use model::Bytes;
+use model::{Bytes, Parts, SiteKind};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Most time for one plan.
 pub const LIMIT: Duration = Duration::from_secs(10);
-/// Of it for the first solution, which proves the bound.
-const FIRST: f64 = 0.6;
 /// Good enough: the gap at which the solver stops.
 const GAP: f64 = 1e-4;
 /// Most entries of the program's matrix from intervals, and fewest and most groups of intervals.
@@ -65,10 +64,8 @@ pub struct Solved {
     pub decision: Decision,
     /// Its predicted time, in ns.
     pub time: f64,
-    /// No placement of whole sites is predicted to take less than this, in ns.
+    /// No placement is predicted to take less than this, in ns.
     pub bound: f64,
-    /// Nor one that splits sites.
-    pub split_bound: f64,
 }
 
 /// Solves a task within a time.
@@ -78,50 +75,88 @@ pub struct Solved {
 pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
     let began = Instant::now();
     feasible(task)?;
-    // Better of two: that which fits, then the shorter time.
-    let mut best: Option<(Vec<usize>, f64, String)> = None;
-    let mut consider = |at: Vec<usize>, by: &str| {
-        let time = task.time(&at);
-        if best.as_ref().is_none_or(|b| time < b.1) {
-            best = Some((at, time, by.to_string()));
-        }
-    };
-    consider(vec![task.slowest(); task.sites()], "everything slow");
+    let mut best = Best::of(task, vec![task.slowest(); task.sites()], "everything slow");
     for policy in super::ALL.iter().filter(|p| p.name() != "exact") {
-        consider(policy.place(task)?.tiers(), policy.name());
+        best.or(Best::of(task, policy.place(task)?.tiers(), policy.name()));
     }
     let program = Program::of(task);
     let left = |share: f64| limit.mul_f64(share).saturating_sub(began.elapsed()).as_secs_f64().max(0.1);
+    let late = |share: f64| began.elapsed() >= limit.mul_f64(share);
     let idle = vec![0.0; task.tiers.len() * program.groups.len()];
-    let split_bound = program.solve(&idle, false, left(FIRST / 2.0)).bound.max(program.least());
-    let first = program.solve(&idle, true, left(FIRST));
-    let bound = first.bound.max(split_bound);
-    if let Some(at) = first.at {
-        consider(at, "exact");
+    let mut bound = program.solve(&idle, Whole::None, left(0.25)).bound.max(program.least());
+    let splits = program.sites.iter().any(|&s| can_be_split(task, s));
+    let first = program.solve(&idle, Whole::All, left(if splits { 0.5 } else { 0.6 }));
+    if !splits {
+        bound = bound.max(first.bound);
     }
+    let mut worthwhile = first.shares.is_some_and(|s| best.or(Best::whole(task, &s)));
     // Again with the latencies as they are under the load of the best so far.
     for _ in 0..2 {
-        let Some((at, _, _)) = best.clone() else { break };
-        if began.elapsed() >= limit.mul_f64(FIRST + (1.0 - FIRST) / 2.0) {
+        if !worthwhile || late(if splits { 0.55 } else { 0.8 }) {
             break;
         }
-        let again = program.solve(&program.loads(task, &at), true, left(1.0));
-        let mut consider = |at: Vec<usize>| {
-            let time = task.time(&at);
-            match &best {
-                Some(b) if time >= b.1 => false,
-                _ => {
-                    best = Some((at, time, "exact".to_string()));
-                    true
-                }
+        let again = program.solve(&program.loads(&best.shares), Whole::All, left(if splits { 0.6 } else { 1.0 }));
+        worthwhile = again.shares.is_some_and(|s| best.or(Best::whole(task, &s)));
+    }
+    // And what splitting gains, if it may gain something.
+    if splits && bound < best.time * (1.0 - WORTH) {
+        let worth = best.time * (1.0 - WORTH);
+        let mut loads = idle;
+        for round in 0..3 {
+            let answer = program.solve(&loads, Whole::Some, left(if round == 0 { 0.8 } else { 1.0 }));
+            if round == 0 {
+                bound = bound.max(answer.bound);
             }
-        };
-        if !again.at.is_some_and(&mut consider) {
-            break;
+            let found = answer.shares.and_then(|s| Best::split(task, &s)).filter(|b| b.time < worth);
+            if !found.is_some_and(|b| best.or(b)) || late(0.9) {
+                break;
+            }
+            loads = program.loads(&best.shares);
         }
     }
-    let Some((at, time, by)) = best else { unreachable!("everything slow was considered") };
-    Ok(solved(task, &at, time, &by, bound.min(time), split_bound.min(time)))
+    let bound = bound.min(best.time);
+    Ok(solved(task, best, bound))
+}
+
+/// The best placement so far.
+struct Best {
+    placed: Vec<Where>,
+    shares: Shares,
+    time: f64,
+    /// Who found it.
+    by: String,
+}
+
+impl Best {
+    /// Whole sites in these tiers, with what does not fit where it lands.
+    fn of(task: &Task<'_>, at: Vec<usize>, by: &str) -> Best {
+        let shares = landing::shares(task, &at);
+        let time = task.model().predict(&shares).time;
+        let placed = at.into_iter().map(|tier| Where { tier, split: None }).collect();
+        Best { placed, shares, time, by: by.to_string() }
+    }
+
+    /// What the solver found with whole sites.
+    fn whole(task: &Task<'_>, shares: &Shares) -> Best {
+        let tier = |i: usize| (0..task.slowest()).find(|&k| shares.of(i)[k] > 0.5).unwrap_or(task.slowest());
+        Best::of(task, (0..task.sites()).map(tier).collect(), "exact")
+    }
+
+    /// What the solver found with some sites split, in 64ths. `None` if it does not fit then.
+    fn split(task: &Task<'_>, shares: &Shares) -> Option<Best> {
+        let (placed, shares) = rounded(task, shares)?;
+        let time = task.model().predict(&shares).time;
+        Some(Best { placed, shares, time, by: "exact".to_string() })
+    }
+
+    /// Takes another one if it is faster, and tells so.
+    fn or(&mut self, other: Best) -> bool {
+        let better = other.time < self.time;
+        if better {
+            *self = other;
+        }
+        better
+    }
 }
 
 /// Refuses what cannot fit.
@@ -138,34 +173,35 @@ fn feasible(task: &Task<'_>) -> Result<(), Error> {
     }
 }
 
-fn solved(task: &Task<'_>, at: &[usize], time: f64, by: &str, bound: f64, split_bound: f64) -> Solved {
+fn solved(task: &Task<'_>, best: Best, bound: f64) -> Solved {
     let mut placements = cold(task);
-    for i in 0..task.sites() {
+    for (i, here) in best.placed.iter().enumerate() {
         let site = &task.observed.sites[i];
-        placements[i].tier = at[i];
+        (placements[i].tier, placements[i].split) = (here.tier, here.split);
         if site.misses() > 0.0 {
+            let name = |k: usize| &task.tiers[k].tier.name;
             placements[i].value = site.misses_per_byte();
-            placements[i].why = match at[i] {
-                k if k == task.slowest() => "others save more time in the room it would take".to_string(),
-                k => format!("in {} with the others there: the least predicted time", task.tiers[k].tier.name),
+            placements[i].why = match here.split {
+                Some((_, rest)) => {
+                    format!("in {} and {} with the others there: the least predicted time", name(here.tier), name(rest))
+                }
+                None if here.tier == task.slowest() => "others save more time in the room it would take".to_string(),
+                None => format!("in {} with the others there: the least predicted time", name(here.tier)),
             };
         }
     }
-    let percent = |bound: f64| if time > 0.0 { (time - bound) / time * 100.0 } else { 0.0 };
-    let mut notes = vec![format!(
-        "At most {:.2} % above the least time that any placement of whole sites is predicted to take.",
-        percent(bound)
-    )];
-    if by != "exact" {
-        notes.push(format!("The placement is that of {by}; the solver found no better one."));
+    let percent = if best.time > 0.0 { (best.time - bound) / best.time * 100.0 } else { 0.0 };
+    let mut notes =
+        vec![format!("At most {percent:.2} % above the least time that any placement is predicted to take.")];
+    if best.by != "exact" {
+        notes.push(format!("The placement is that of {}; the solver found no better one.", best.by));
     }
-    if percent(split_bound) - percent(bound) >= 0.5 {
-        notes.push(format!(
-            "Splitting sites between tiers, which a plan cannot say, might save up to {:.1} %.",
-            percent(split_bound)
-        ));
+    match best.placed.iter().filter(|w| w.split.is_some()).count() {
+        0 => {}
+        1 => notes.push("One site is split between tiers.".to_string()),
+        n => notes.push(format!("{n} sites are split between tiers.")),
     }
-    Solved { decision: Decision { placements, notes }, time, bound, split_bound }
+    Solved { decision: Decision { placements, notes }, time: best.time, bound }
 }
 
 /// Intervals taken together.
@@ -186,12 +222,70 @@ struct Program<'a> {
     scale: f64,
 }
 
+/// What of a program is decided in whole numbers.
+#[derive(Clone, Copy, PartialEq)]
+enum Whole {
+    /// Every site.
+    All,
+    /// Those that cannot be split.
+    Some,
+    /// None: a bound.
+    None,
+}
+
 /// What the solver says.
 struct Answer {
-    /// The tier of every site, if it found any placement.
-    at: Option<Vec<usize>>,
+    /// The share of every site in each tier, if it found any placement.
+    shares: Option<Shares>,
     /// Lower bound of the time, in ns.
     bound: f64,
+}
+
+/// What a split is worth at least, of the time: else a simpler plan is better.
+const WORTH: f64 = 0.005;
+/// Smaller objects are not split by the runtime, but go to the tiers by turns, so it takes some of them.
+const SPLIT_FROM: u64 = 1 << 20;
+const MANY: u64 = 64;
+
+/// Whether a site can be split between two tiers: its objects are large, or many.
+fn can_be_split(task: &Task<'_>, site: usize) -> bool {
+    let s = &task.observed.sites[site];
+    s.site.kind != SiteKind::Mapping && (s.largest.0 >= SPLIT_FROM || s.objects >= MANY)
+}
+
+/// The placement of these shares: in 64ths, of two tiers at most. `None` if it does not fit then.
+fn rounded(task: &Task<'_>, shares: &Shares) -> Option<(Vec<Where>, Shares)> {
+    let of = f64::from(Parts::OF);
+    let mut out = Shares::all_in(task.slowest(), task.sites(), task.tiers.len());
+    let mut placed = Vec::with_capacity(task.sites());
+    for site in 0..task.sites() {
+        let mut largest: Vec<usize> = (0..task.tiers.len()).collect();
+        largest.sort_by(|&a, &b| shares.of(site)[b].total_cmp(&shares.of(site)[a]));
+        let (tier, rest) = (largest[0].min(largest[1]), largest[0].max(largest[1]));
+        // Of the faster one no more than there is room for.
+        let count = (shares.of(site)[tier] * of + 1e-6).floor().clamp(0.0, of) as u32;
+        let here = match Parts::spread(count) {
+            Some(parts) => Where { tier, split: Some((parts, rest)) },
+            None => Where { tier: if count == 0 { rest } else { tier }, split: None },
+        };
+        let mut shares = vec![0.0; task.tiers.len()];
+        shares[here.tier] = 1.0;
+        if let Some((parts, rest)) = here.split {
+            shares[here.tier] = parts.share();
+            shares[rest] = 1.0 - parts.share();
+        }
+        out.split(site, &shares);
+        placed.push(here);
+    }
+    let fits = |k: usize| task.tiers[k].budget.is_none_or(|b| task.lives().peak_in(k, &out) <= b.0);
+    (0..task.tiers.len()).all(fits).then_some((placed, out))
+}
+
+/// Where a site goes.
+#[derive(Clone, Copy)]
+struct Where {
+    tier: usize,
+    split: Option<(Parts, usize)>,
 }
 
 impl<'a> Program<'a> {
@@ -233,9 +327,9 @@ impl<'a> Program<'a> {
     }
 
     /// How busy each tier is in each group with this placement, 0 to 1.
-    fn loads(&self, task: &Task<'_>, at: &[usize]) -> Vec<f64> {
-        let model = task.model();
-        let times = model.predict(&landing::shares(task, at)).intervals;
+    fn loads(&self, shares: &Shares) -> Vec<f64> {
+        let model = self.task.model();
+        let times = model.predict(shares).intervals;
         let mut length = vec![0.0; self.groups.len()];
         for (&g, time) in self.group_of.iter().zip(times) {
             length[g] += time;
@@ -244,9 +338,9 @@ impl<'a> Program<'a> {
         for (group, length) in self.groups.iter().zip(length) {
             for (k, memory) in model.memories.iter().enumerate() {
                 let (mut reads, mut writes) = (0.0, 0.0);
-                for (_, load) in group.uses.iter().filter(|(s, _)| at[*s] == k) {
-                    reads += load.reads;
-                    writes += load.writes;
+                for (site, load) in &group.uses {
+                    reads += load.reads * shares.of(*site)[k];
+                    writes += load.writes * shares.of(*site)[k];
                 }
                 out.push(if length > 0.0 { (memory.busy(reads, writes) / length).min(1.0) } else { 0.0 });
             }
@@ -255,7 +349,7 @@ impl<'a> Program<'a> {
     }
 
     /// Solves with the latencies at these loads (by group and tier), whole sites or shares of them.
-    fn solve(&self, loads: &[f64], whole: bool, seconds: f64) -> Answer {
+    fn solve(&self, loads: &[f64], whole: Whole, seconds: f64) -> Answer {
         let (task, model) = (self.task, self.task.model());
         let (tiers, last) = (task.tiers.len(), task.slowest());
         let mut p = RowProblem::default();
@@ -263,8 +357,9 @@ impl<'a> Program<'a> {
         let x: Vec<Vec<highs::Col>> = self
             .sites
             .iter()
-            .map(|_| {
-                let column = |_| if whole { p.add_integer_column(0.0, 0..=1) } else { p.add_column(0.0, 0.0..=1.0) };
+            .map(|&site| {
+                let split = whole == Whole::None || whole == Whole::Some && can_be_split(task, site);
+                let column = |_| if split { p.add_column(0.0, 0.0..=1.0) } else { p.add_integer_column(0.0, 0..=1) };
                 (0..last).map(column).collect()
             })
             .collect();
@@ -340,22 +435,29 @@ impl<'a> Program<'a> {
         solver.set_option("time_limit", seconds);
         solver.set_option("mip_rel_gap", GAP);
         solver.set_option("threads", 1);
-        let Ok(solved) = solver.try_solve() else { return Answer { at: None, bound: 0.0 } };
+        let Ok(solved) = solver.try_solve() else { return Answer { shares: None, bound: 0.0 } };
         let found = solved.primal_solution_status() == HighsSolutionStatus::Feasible;
-        let bound = match (whole, solved.status()) {
+        let integers = match whole {
+            Whole::All => !self.sites.is_empty(),
+            Whole::Some => self.sites.iter().any(|&s| !can_be_split(task, s)),
+            Whole::None => false,
+        };
+        let bound = match (integers, solved.status()) {
             (true, _) => solved.double_info_value(c"mip_dual_bound").unwrap_or(0.0),
             (false, HighsModelStatus::Optimal) => solved.objective_value(),
             (false, _) => 0.0,
         };
-        let at = (whole && found).then(|| {
+        let shares = found.then(|| {
             let columns = solved.get_solution().columns().to_vec();
-            let mut at = vec![last; task.sites()];
+            let mut shares = Shares::all_in(last, task.sites(), tiers);
             for (n, &site) in self.sites.iter().enumerate() {
-                at[site] = (0..last).find(|&k| columns[x[n][k].index()] > 0.5).unwrap_or(last);
+                let mut of: Vec<f64> = (0..last).map(|k| columns[x[n][k].index()].clamp(0.0, 1.0)).collect();
+                of.push((1.0 - of.iter().sum::<f64>()).max(0.0));
+                shares.split(site, &of);
             }
-            at
+            shares
         });
-        Answer { at, bound: if bound.is_finite() { bound.max(0.0) * self.scale } else { 0.0 } }
+        Answer { shares, bound: if bound.is_finite() { bound.max(0.0) * self.scale } else { 0.0 } }
     }
 }
 

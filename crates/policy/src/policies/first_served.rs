@@ -37,6 +37,7 @@ impl Policy for FirstServed {
             let rank = rank + 1;
             placements[i] = Placement {
                 tier: tier.unwrap_or(task.slowest()),
+                split: None,
                 value: 1.0 / rank as f64,
                 why: match tier {
                     Some(0) => format!("{} to allocate; fits in {name}", ordinal(rank)),

@@ -313,7 +313,7 @@ fn armable(addr: usize) -> Option<objects::Object> {
     if range::contains(addr) {
         return objects::get(addr).filter(|_| objects::may_arm(addr));
     }
-    mapping::armable_at(addr).map(|m| objects::Object { site: m.site, bytes: m.bytes() })
+    mapping::armable_at(addr).map(|m| objects::Object { site: m.site, bytes: m.bytes(), split: false })
 }
 
 fn live(n: usize) -> usize {
