@@ -79,3 +79,46 @@ fn torture_with_small_objects_and_a_tier_of_files() {
     let placed = |tier: usize| landing.sites.iter().map(|s| s.placed[tier].0).sum::<u64>();
     assert!(placed(0) > 1 << 20 && placed(1) > 1 << 20, "both tiers were used: {landing:?}");
 }
+
+/// A plan that splits every site: one memory under two names, so that all of it happens on any machine.
+fn split(name: &str, arguments: &[&str], options: &[&str]) -> model::Landing {
+    let room = Room::new();
+    let program = program(name);
+    let command = [&[&*program][..], arguments].concat();
+    let plain = room.plain(&command).expect(0);
+    room.record(&[&["--sampler", "none"][..], options].concat(), "p.hearth", &command).expect(0);
+    let made = ["plan", "p.hearth", "--policy", "first-served", "--platform", "cxl-expander", "--fast", "50%"];
+    let plan = room.hearth(&made).expect(0).stdout;
+    let node = |line: &str| line.replace("nodes = []", "nodes = [0]");
+    let (mut lines, mut turn) = (Vec::new(), 0);
+    let mut in_site = false;
+    for line in plan.lines().filter(|l| !l.starts_with("budget = ")) {
+        in_site |= line == "[[site]]";
+        if in_site && line.starts_with("tier = ") {
+            turn += 1;
+            let parts = ["24/64", "0-31", "63", "1, 5-7, 60-63"][turn % 4];
+            lines.push(format!("tier = \"dram\"\nparts = \"{parts}\"\nrest = \"cxl\""));
+        } else {
+            lines.push(node(line));
+        }
+    }
+    assert!(turn > 0, "no sites: {plan}");
+    std::fs::write(room.path("plan.toml"), lines.join("\n")).expect("a plan");
+    let run = [&["run", "--plan", "plan.toml", "--json", "landed.json", "--"][..], &command].concat();
+    let ended = room.hearth(&run);
+    assert_eq!((ended.status, &ended.stdout), (0, &plain.stdout), "{}", ended.stderr);
+    let text = std::fs::read_to_string(room.path("landed.json")).expect("the landing");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Objects of two tiers come, grow, are forked and end, and small ones go to the tiers by turns.
+#[test]
+fn torture_with_every_site_split() {
+    let torture = ["--threads", "4", "--ops", "50000", "--forks", "4"];
+    let small = ["--threads", "4", "--ops", "20000", "--forks", "4"];
+    for landing in [split("torture", &torture, &[]), split("torture", &small, &["--small"])] {
+        let placed = |tier: usize| landing.sites.iter().map(|s| s.placed[tier].0).sum::<u64>();
+        assert!(placed(0) > 1 << 20 && placed(1) > 1 << 20, "both tiers were used: {landing:?}");
+    }
+    split("growing", &["4", "20"], &[]);
+}

@@ -4,6 +4,7 @@ use hearth_tests::lab::{Lab, PLATFORM};
 use hearth_tests::{Ended, hearth, program};
 use model::landing::{Landing, SiteLanding};
 use serde_json::Value;
+use std::fs;
 
 /// Pages of an object on node 0, the fast one here, and on node 1.
 fn pages(ended: &Ended, object: &str, after: bool) -> [u64; 2] {
@@ -149,6 +150,56 @@ fn static_variables_and_mappings_go_where_the_plan_says() {
             ended.stdout
         );
     }
+}
+
+/// A site of a plan split by hand; `tier` gets the parts.
+fn split(lab: &Lab, label: &str, tier: &str, parts: &str, rest: &str) {
+    let text = fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");
+    let at = text.find(&format!("label = \"{label}")).unwrap_or_else(|| panic!("no {label} in\n{text}"));
+    let line = at + text[at..].find("tier = ").expect("its tier");
+    let after = line + text[line..].find('\n').expect("the end of the line");
+    let split = format!("tier = \"{tier}\"\nparts = \"{parts}\"\nrest = \"{rest}\"");
+    let text = format!("{}{split}{}", &text[..line], &text[after..]);
+    fs::write(lab.room.path("plan.toml"), text).expect("writing the plan");
+}
+
+#[test]
+fn a_split_site_lies_in_both_tiers() {
+    let lab = Lab::enter();
+    plan(&lab, "24MiB");
+    // Objects that are split between pages, and between huge pages; evenly, and such that the first half is in one.
+    split(&lab, "alloc_hot (", "dram", "16/64", "cxl");
+    split(&lab, "alloc_cold (", "dram", "0-31", "cxl");
+    let (ended, figures) = lab.run(&["--placement", "plan:plan.toml", "--fast", "32MiB"], &[&program("placed"), "1"]);
+    let landed = landing(&figures);
+    for (object, planned, fast) in
+        [("hot", "16/64 dram, rest cxl", 0.25), ("cold", "0-31 dram, rest cxl", 0.5), ("warm", "dram", 1.0)]
+    {
+        let site = site(&landed, &format!("alloc_{object}"));
+        assert_eq!(site.planned, planned);
+        let (told, own) = (site.on_planned.expect("read back"), share(pages(&ended, object, true), 0));
+        println!("{object}: {:.2} % on dram, {:.2} % as planned", 100.0 * own, 100.0 * told);
+        assert!(told >= 0.98 && (own - fast).abs() < 0.02, "{object}: {told} and {own}; {}", ended.stdout);
+    }
+    // The large one is cut between huge pages, so most of it lies on them all the same.
+    let huge: u64 = ended.stdout.lines().find_map(|l| l.strip_prefix("huge ")?.parse().ok()).expect("a number");
+    assert!(huge >= 20 << 10, "only {huge} KiB lie on huge pages");
+}
+
+#[test]
+fn a_split_variable_lies_in_both_tiers() {
+    let lab = Lab::enter();
+    let (kinds, hearth) = (program("kinds"), hearth());
+    let record =
+        [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--", &kinds, "2"];
+    lab.run(&["--fast", "64MiB"], &record);
+    lab.room.hearth(&["plan", "p.hearth", "--platform", PLATFORM, "--fast", "28MiB", "-o", "plan.toml"]).expect(0);
+    split(&lab, "static hot_table", "dram", "48/64", "cxl");
+    let (ended, figures) = lab.run(&["--placement", "plan:plan.toml", "--fast", "32MiB"], &[&kinds, "1"]);
+    let landed = landing(&figures);
+    let site = landed.sites.iter().find(|s| s.label.starts_with("static hot_table")).expect("it was planned");
+    let (told, own) = (site.on_planned.expect("read back"), share(pages(&ended, "hot_table", false), 0));
+    assert!(told >= 0.98 && (own - 0.75).abs() < 0.02, "{told} and {own}; {}", ended.stdout);
 }
 
 #[test]
