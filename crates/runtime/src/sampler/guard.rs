@@ -635,23 +635,6 @@ const fn bit(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Lines of a Linux 6.18.
-    #[test]
-    fn only_waits_that_begin_anew_are_interrupted() {
-        let waits = |line: &str| futex_wait(line.as_bytes());
-        assert!(waits("202 0x7f 0x80 0x2 0x0 0x0 0x0 0x7ffe 0x7f1\n"), "FUTEX_WAIT without a limit");
-        assert!(!waits("202 0x7f 0x80 0x2 0x7ffd 0x0 0x0 0x7ffe 0x7f1\n"), "with one it would return EINTR");
-        assert!(waits("202 0x7f620ac16630 0x189 0x0 0x7f61837fa650 0x0 0xffffffff 0x7f61837fa500 0x7f620b4a3f16\n"));
-        assert!(!waits("202 0x7f 0x81 0x2 0x0 0x0 0x0 0x7ffe 0x7f1\n"), "FUTEX_WAKE");
-        assert!(!waits("232 0x5 0x770000068000 0x2790 0x64 0x2 0x34c 0x7f88a7a6a368 0x7f88a884c699\n"), "epoll_wait");
-        assert!(!waits("running\n") && !waits("") && !waits("202") && !waits("-1 0x7ffe 0x7f1\n"));
-    }
-}
-
 fn join<'a>(buffer: &'a mut [u8; 64], parts: &[&[u8]]) -> Option<&'a CStr> {
     let mut at = 0;
     for part in parts {
@@ -681,5 +664,22 @@ pub fn adopt(tid: u32, step: &Step, born: bool) {
         );
     } else if born {
         slot_of(step).into_iter().for_each(trap_on);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines of a Linux 6.18.
+    #[test]
+    fn only_waits_that_begin_anew_are_interrupted() {
+        let waits = |line: &str| futex_wait(line.as_bytes());
+        assert!(waits("202 0x7f 0x80 0x2 0x0 0x0 0x0 0x7ffe 0x7f1\n"), "FUTEX_WAIT without a limit");
+        assert!(!waits("202 0x7f 0x80 0x2 0x7ffd 0x0 0x0 0x7ffe 0x7f1\n"), "with one it would return EINTR");
+        assert!(waits("202 0x7f620ac16630 0x189 0x0 0x7f61837fa650 0x0 0xffffffff 0x7f61837fa500 0x7f620b4a3f16\n"));
+        assert!(!waits("202 0x7f 0x81 0x2 0x0 0x0 0x0 0x7ffe 0x7f1\n"), "FUTEX_WAKE");
+        assert!(!waits("232 0x5 0x770000068000 0x2790 0x64 0x2 0x34c 0x7f88a7a6a368 0x7f88a884c699\n"), "epoll_wait");
+        assert!(!waits("running\n") && !waits("") && !waits("202") && !waits("-1 0x7ffe 0x7f1\n"));
     }
 }
