@@ -43,6 +43,7 @@ impl Process {
         h.sampling.store(1, Relaxed);
         for i in 0..2 {
             p.ring(i).control().ready.store(1, Release);
+            h.rings_ready.fetch_add(1, Release);
         }
         h.magic.store(MAGIC, Release);
         p.ring_bell();

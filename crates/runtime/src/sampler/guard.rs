@@ -66,8 +66,7 @@ struct Slot {
     calls: AtomicU32,
     counted_from: AtomicU64,
     noisy_until: AtomicU64,
-    /// The sampler's thread has sent it a signal, so that it comes by.
-    nudged: AtomicBool,
+    /// Signals that the sampler's thread has sent it, so that it comes by.
     nudges: AtomicU32,
 }
 
@@ -84,7 +83,6 @@ static SLOTS: [Slot; THREADS] = [const {
         calls: AtomicU32::new(0),
         counted_from: AtomicU64::new(0),
         noisy_until: AtomicU64::new(0),
-        nudged: AtomicBool::new(false),
         nudges: AtomicU32::new(0),
     }
 }; THREADS];
@@ -114,8 +112,7 @@ fn register(tid: u32, step: &Step) -> bool {
     let Some((index, slot)) = found else { return false };
     slot.clear();
     slot.noisy_until.store(0, Relaxed);
-    slot.nudged.store(false, Relaxed);
-    slot.nudges.store(0, Relaxed);
+    slot.nudges.store(0, SeqCst);
     step.slot.set(index as u32 + 1);
     // A thread may have been given a stack in managed memory.
     protect::stack(&raw const index as usize);
@@ -271,11 +268,10 @@ const NUDGES: u32 = 3;
 /// server's threads for cleaning up. A signal makes it switch its trap on. Only a wait for a futex is so interrupted, which the kernel
 /// then begins anew without the program's seeing any of it.
 fn nudge(pid: usize, tid: u32, slot: &Slot) {
-    if slot.nudges.load(Relaxed) >= NUDGES || slot.noisy_until.load(Relaxed) != 0 || !waits_for_another(tid) {
+    if slot.nudges.load(SeqCst) >= NUDGES || slot.noisy_until.load(Relaxed) != 0 || !waits_for_another(tid) {
         return;
     }
-    slot.nudges.fetch_add(1, Relaxed);
-    slot.nudged.store(true, SeqCst);
+    slot.nudges.fetch_add(1, SeqCst);
     // SAFETY: a signal whose handler is ours.
     unsafe { sys::call3(libc::SYS_tgkill, pid, tid as usize, libc::SIGSYS as usize) };
 }
@@ -296,43 +292,53 @@ fn nudge_stranger(pid: usize, tid: u32) {
 
 /// A SIGSYS that did not come of a trapped call: whether it was [`nudge`]'s; then the calling thread's trap is on now.
 pub fn nudged(thread: &Thread) -> bool {
-    if let Some(slot) = slot_of(&thread.step) {
-        let ours = slot.nudged.swap(false, SeqCst);
-        if ours {
-            trap_on(slot);
-        }
-        return ours;
-    }
     // SAFETY: no arguments.
     let own = unsafe { sys::call3(libc::SYS_gettid, 0, 0, 0) } as u32;
-    if !STRANGERS.iter().any(|s| s.load(SeqCst) == own) {
-        return false;
-    }
-    // A thread that was not made by libc may have another one's block; it stays unknown.
-    if [0, own].contains(&thread.tid.get()) {
-        crate::process::adopt(thread, true);
+    let stranger = STRANGERS.iter().any(|s| s.load(SeqCst) == own);
+    match slot_of(&thread.step) {
+        // It may have become known before the signal came.
+        Some(slot) if stranger || slot.nudges.load(SeqCst) > 0 => trap_on(slot),
+        // A thread that was not made by libc may have another one's block; it stays unknown.
+        None if stranger && [0, own].contains(&thread.tid.get()) => crate::process::adopt(thread, true),
+        _ => return stranger,
     }
     true
 }
 
-/// Whether a thread is in a FUTEX_WAIT without a limit or a FUTEX_WAIT_BITSET (proc_pid_syscall(5)).
+/// Whether a thread is in a FUTEX_WAIT without a limit or a FUTEX_WAIT_BITSET, and the signal would come at once.
 fn waits_for_another(tid: u32) -> bool {
-    let (mut path, mut digits, mut line) = ([0u8; 64], [0u8; 20], [0u8; 128]);
+    let (mut status, mut call) = ([0u8; 2048], [0u8; 128]);
+    takes_signals(read_of(tid, b"/status", &mut status)) && futex_wait(read_of(tid, b"/syscall", &mut call))
+}
+
+/// What a file of a thread in /proc says (proc_pid_status(5), proc_pid_syscall(5)).
+fn read_of<'a>(tid: u32, name: &[u8], to: &'a mut [u8]) -> &'a [u8] {
+    let (mut path, mut digits) = ([0u8; 64], [0u8; 20]);
     let number = crate::process::number(tid.into(), 10, &mut digits);
-    let Some(path) = join(&mut path, &[b"/proc/self/task/", number, b"/syscall"]) else { return false };
+    let Some(path) = join(&mut path, &[b"/proc/self/task/", number, name]) else { return &[] };
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
     // SAFETY: reads at most the buffer's length from a descriptor of our own.
     let len = unsafe {
         let args = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0];
         let fd = sys::call(libc::SYS_openat, args);
         if fd < 0 {
-            return false;
+            return &[];
         }
-        let len = sys::call3(libc::SYS_read, fd as usize, line.as_mut_ptr() as usize, line.len());
+        let len = sys::call3(libc::SYS_read, fd as usize, to.as_mut_ptr() as usize, to.len());
         sys::call3(libc::SYS_close, fd as usize, 0, 0);
         len
     };
-    futex_wait(line.get(..len.max(0) as usize).unwrap_or(&[]))
+    to.get(..len.max(0) as usize).unwrap_or(&[])
+}
+
+/// `SigBlk:	0000000000002000`: whether SIGSYS is not blocked. One that stays pending could come after an exec, to a program that has no
+/// handler.
+fn takes_signals(status: &[u8]) -> bool {
+    let mut lines = status.split(|&b| b == b'\n');
+    let mask = lines.find_map(|l| l.strip_prefix(b"SigBlk:\t").filter(|digits| !digits.is_empty()));
+    let number =
+        |digits: &[u8]| digits.iter().try_fold(0u64, |n, &b| Some(n << 4 | u64::from(char::from(b).to_digit(16)?)));
+    mask.and_then(number).is_some_and(|mask| mask & bit(libc::SIGSYS) == 0)
 }
 
 /// `202 0xADDRESS 0xOPERATION 0xVALUE 0xTIMEOUT ...`
@@ -680,6 +686,12 @@ mod tests {
         assert!(waits("202 0x7f620ac16630 0x189 0x0 0x7f61837fa650 0x0 0xffffffff 0x7f61837fa500 0x7f620b4a3f16\n"));
         assert!(!waits("202 0x7f 0x81 0x2 0x0 0x0 0x0 0x7ffe 0x7f1\n"), "FUTEX_WAKE");
         assert!(!waits("232 0x5 0x770000068000 0x2790 0x64 0x2 0x34c 0x7f88a7a6a368 0x7f88a884c699\n"), "epoll_wait");
+        assert!(takes_signals(b"Name:\tx\nSigBlk:\t0000000000002000\nSigIgn:\t0000000000000000\n"));
+        assert!(
+            !takes_signals(b"Name:\tx\nSigBlk:\tfffffffe7ffbfeff\n")
+                && !takes_signals(b"SigBlk:\t")
+                && !takes_signals(b"")
+        );
         assert!(!waits("running\n") && !waits("") && !waits("202") && !waits("-1 0x7ffe 0x7f1\n"));
     }
 }
