@@ -17,7 +17,6 @@
 //! without the kernel's attention to each of its calls.
 
 use super::{armed, budget, calls, enabled, protect, signals, started, step::Step};
-use crate::tls::Thread;
 use crate::{mapping, sys};
 use core::ffi::{CStr, c_int, c_long};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -66,8 +65,6 @@ struct Slot {
     calls: AtomicU32,
     counted_from: AtomicU64,
     noisy_until: AtomicU64,
-    /// Signals that the sampler's thread has sent it, so that it comes by.
-    nudges: AtomicU32,
 }
 
 static SLOTS: [Slot; THREADS] = [const {
@@ -83,7 +80,6 @@ static SLOTS: [Slot; THREADS] = [const {
         calls: AtomicU32::new(0),
         counted_from: AtomicU64::new(0),
         noisy_until: AtomicU64::new(0),
-        nudges: AtomicU32::new(0),
     }
 }; THREADS];
 
@@ -112,7 +108,6 @@ fn register(tid: u32, step: &Step) -> bool {
     let Some((index, slot)) = found else { return false };
     slot.clear();
     slot.noisy_until.store(0, Relaxed);
-    slot.nudges.store(0, SeqCst);
     step.slot.set(index as u32 + 1);
     // A thread may have been given a stack in managed memory.
     protect::stack(&raw const index as usize);
@@ -231,134 +226,6 @@ fn trap_on(slot: &Slot) {
     // SAFETY: opens the thread's mask for the sampler's signals; 8 is the kernel's mask size.
     unsafe { sys::call(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as usize, &raw const ours as usize, 0, 8, 0, 0]) };
     slot.trap.store(BLOCK, SeqCst);
-    if noisy_until != 0 {
-        // It is back for a short while only.
-        call_the_sampler();
-    }
-}
-
-/// Changes when a thread comes back whose trap was off.
-static CALLED: AtomicU32 = AtomicU32::new(0);
-
-fn call_the_sampler() {
-    CALLED.fetch_add(1, SeqCst);
-    let word = &raw const CALLED as usize;
-    // SAFETY: wakes whoever waits on a word of ours.
-    unsafe { sys::call3(libc::SYS_futex, word, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize, 1) };
-}
-
-/// Sleeps in the sampler's thread until a thread comes back whose trap was off, so long at most. `seen`: [`called`] before it
-/// was found out that one was.
-pub fn sleep_until_called(seen: u32, ns: u64) {
-    let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
-    let (word, wait) = (&raw const CALLED as usize, (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize);
-    // SAFETY: waits on a word of ours, with a limit.
-    unsafe { sys::call(libc::SYS_futex, [word, wait, seen as usize, &raw const time as usize, 0, 0]) };
-}
-
-/// How often a thread has come back.
-pub fn called() -> u32 {
-    CALLED.load(SeqCst)
-}
-
-/// Most signals to one thread.
-const NUDGES: u32 = 3;
-
-/// A thread that waits for another, since before its trap could be on, would not come by until then: a pool's workers, a
-/// server's threads for cleaning up. A signal makes it switch its trap on. Only a wait for a futex is so interrupted, which the kernel
-/// then begins anew without the program's seeing any of it.
-fn nudge(pid: usize, tid: u32, slot: &Slot) {
-    if slot.nudges.load(SeqCst) >= NUDGES || slot.noisy_until.load(Relaxed) != 0 || !waits_for_another(tid) {
-        return;
-    }
-    slot.nudges.fetch_add(1, SeqCst);
-    // SAFETY: a signal whose handler is ours.
-    unsafe { sys::call3(libc::SYS_tgkill, pid, tid as usize, libc::SIGSYS as usize) };
-}
-
-/// Threads that nobody has told us of (jemalloc makes one behind our back) and that were sent a signal, once each; 0: free.
-static STRANGERS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
-
-/// The same for a thread without a slot.
-fn nudge_stranger(pid: usize, tid: u32) {
-    if STRANGERS.iter().any(|s| s.load(SeqCst) == tid) || !waits_for_another(tid) {
-        return;
-    }
-    if STRANGERS.iter().any(|s| s.compare_exchange(0, tid, SeqCst, Relaxed).is_ok()) {
-        // SAFETY: a signal whose handler is ours.
-        unsafe { sys::call3(libc::SYS_tgkill, pid, tid as usize, libc::SIGSYS as usize) };
-    }
-}
-
-/// A SIGSYS that did not come of a trapped call: whether it was [`nudge`]'s; then the calling thread's trap is on now.
-pub fn nudged(thread: &Thread) -> bool {
-    // SAFETY: no arguments.
-    let own = unsafe { sys::call3(libc::SYS_gettid, 0, 0, 0) } as u32;
-    let stranger = STRANGERS.iter().any(|s| s.load(SeqCst) == own);
-    match slot_of(&thread.step) {
-        // It may have become known before the signal came.
-        Some(slot) if stranger || slot.nudges.load(SeqCst) > 0 => trap_on(slot),
-        // A thread that was not made by libc may have another one's block; it stays unknown.
-        None if stranger && [0, own].contains(&thread.tid.get()) => crate::process::adopt(thread, true),
-        _ => return stranger,
-    }
-    true
-}
-
-/// Whether a thread is in a FUTEX_WAIT without a limit or a FUTEX_WAIT_BITSET, and the signal would come at once.
-fn waits_for_another(tid: u32) -> bool {
-    let (mut status, mut call) = ([0u8; 2048], [0u8; 128]);
-    takes_signals(read_of(tid, b"/status", &mut status)) && futex_wait(read_of(tid, b"/syscall", &mut call))
-}
-
-/// What a file of a thread in /proc says (proc_pid_status(5), proc_pid_syscall(5)).
-fn read_of<'a>(tid: u32, name: &[u8], to: &'a mut [u8]) -> &'a [u8] {
-    let (mut path, mut digits) = ([0u8; 64], [0u8; 20]);
-    let number = crate::process::number(tid.into(), 10, &mut digits);
-    let Some(path) = join(&mut path, &[b"/proc/self/task/", number, name]) else { return &[] };
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
-    // SAFETY: reads at most the buffer's length from a descriptor of our own.
-    let len = unsafe {
-        let args = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0];
-        let fd = sys::call(libc::SYS_openat, args);
-        if fd < 0 {
-            return &[];
-        }
-        let len = sys::call3(libc::SYS_read, fd as usize, to.as_mut_ptr() as usize, to.len());
-        sys::call3(libc::SYS_close, fd as usize, 0, 0);
-        len
-    };
-    to.get(..len.max(0) as usize).unwrap_or(&[])
-}
-
-/// `SigBlk:	0000000000002000`: whether SIGSYS is not blocked. One that stays pending could come after an exec, to a program that has no
-/// handler.
-fn takes_signals(status: &[u8]) -> bool {
-    let mut lines = status.split(|&b| b == b'\n');
-    let mask = lines.find_map(|l| l.strip_prefix(b"SigBlk:\t").filter(|digits| !digits.is_empty()));
-    let number =
-        |digits: &[u8]| digits.iter().try_fold(0u64, |n, &b| Some(n << 4 | u64::from(char::from(b).to_digit(16)?)));
-    mask.and_then(number).is_some_and(|mask| mask & bit(libc::SIGSYS) == 0)
-}
-
-/// `202 0xADDRESS 0xOPERATION 0xVALUE 0xTIMEOUT ...`
-fn futex_wait(line: &[u8]) -> bool {
-    let mut words = line.split(|&b| b == b' ');
-    if words.next() != Some(b"202") {
-        return false;
-    }
-    let mut number = || {
-        let digits = words.next()?.strip_prefix(b"0x")?;
-        digits.iter().try_fold(0usize, |n, &b| Some(n << 4 | char::from(b).to_digit(16)? as usize))
-    };
-    let (Some(_), Some(operation), Some(_), Some(limit)) = (number(), number(), number(), number()) else {
-        return false;
-    };
-    match operation as c_int & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) {
-        libc::FUTEX_WAIT => limit == 0,
-        libc::FUTEX_WAIT_BITSET => true,
-        _ => false,
-    }
 }
 
 /// The calling thread's trap goes off for good.
@@ -402,7 +269,6 @@ pub fn forget_parent() {
         slot.tid.store(0, Relaxed);
         slot.clear();
     }
-    STRANGERS.iter().for_each(|s| s.store(0, Relaxed));
 }
 
 /// Whether pages may be armed.
@@ -442,22 +308,12 @@ pub fn enter(own: u32) -> Result<(), Refusal> {
     if KERNEL_USES_MEMORY.load(Relaxed) || !signals::ours() || kernel_uses_memory() {
         return Err(Refusal::Foreign);
     }
-    // SAFETY: no arguments.
-    let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
     let mut refusal = None;
     each_thread(|tid| {
         if tid != own {
             match SLOTS.iter().find(|s| s.tid.load(Relaxed) == tid) {
-                None => {
-                    refusal = Some(Refusal::Unregistered);
-                    nudge_stranger(pid, tid);
-                }
-                Some(slot) if !known(slot) => {
-                    refusal = refusal.or(Some(Refusal::Busy));
-                    if slot.trap.load(SeqCst) == ALLOW {
-                        nudge(pid, tid, slot);
-                    }
-                }
+                None => refusal = Some(Refusal::Unregistered),
+                Some(slot) if !known(slot) => refusal = refusal.or(Some(Refusal::Busy)),
                 Some(_) => {}
             }
         }
@@ -466,6 +322,8 @@ pub fn enter(own: u32) -> Result<(), Refusal> {
         return Err(refusal);
     }
     ON.store(true, SeqCst);
+    // SAFETY: no arguments.
+    let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
     // A call that began, or a trap that went off, meanwhile must win; later ones end the guard themselves. A thread whose
     // trap was off has ended without a word.
     let out_of_the_way = |s: &Slot| {
@@ -670,28 +528,5 @@ pub fn adopt(tid: u32, step: &Step, born: bool) {
         );
     } else if born {
         slot_of(step).into_iter().for_each(trap_on);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Lines of a Linux 6.18.
-    #[test]
-    fn only_waits_that_begin_anew_are_interrupted() {
-        let waits = |line: &str| futex_wait(line.as_bytes());
-        assert!(waits("202 0x7f 0x80 0x2 0x0 0x0 0x0 0x7ffe 0x7f1\n"), "FUTEX_WAIT without a limit");
-        assert!(!waits("202 0x7f 0x80 0x2 0x7ffd 0x0 0x0 0x7ffe 0x7f1\n"), "with one it would return EINTR");
-        assert!(waits("202 0x7f620ac16630 0x189 0x0 0x7f61837fa650 0x0 0xffffffff 0x7f61837fa500 0x7f620b4a3f16\n"));
-        assert!(!waits("202 0x7f 0x81 0x2 0x0 0x0 0x0 0x7ffe 0x7f1\n"), "FUTEX_WAKE");
-        assert!(!waits("232 0x5 0x770000068000 0x2790 0x64 0x2 0x34c 0x7f88a7a6a368 0x7f88a884c699\n"), "epoll_wait");
-        assert!(takes_signals(b"Name:\tx\nSigBlk:\t0000000000002000\nSigIgn:\t0000000000000000\n"));
-        assert!(
-            !takes_signals(b"Name:\tx\nSigBlk:\tfffffffe7ffbfeff\n")
-                && !takes_signals(b"SigBlk:\t")
-                && !takes_signals(b"")
-        );
-        assert!(!waits("running\n") && !waits("") && !waits("202") && !waits("-1 0x7ffe 0x7f1\n"));
     }
 }
