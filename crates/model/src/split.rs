@@ -3,6 +3,7 @@
 //! Where bandwidth is the limit two memories serve together more than one; and an object larger than the fast memory
 //! still gets what there is of it.
 
+use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -17,6 +18,8 @@ pub struct Parts(u64);
 impl Parts {
     /// Parts of an object.
     pub const OF: u32 = 64;
+    /// Smallest object that is split; smaller ones go whole to one tier or the other, by turns.
+    pub const FROM: Bytes = Bytes::mib(1);
 
     /// These parts; `None` if it is none or all of them.
     pub fn of_mask(mask: u64) -> Option<Parts> {

@@ -13,6 +13,9 @@ use wire::identity;
 use wire::image::{Contents, ImageStatic, ImageTier, Source, Target};
 use wire::process::MAX_TIERS;
 
+// What planners believe of splits is what the runtime does.
+const _: () = assert!(model::Parts::OF == wire::image::PARTS && model::Parts::FROM.0 == wire::image::SPLIT_FROM);
+
 /// A plan made ready for a program.
 #[derive(Debug)]
 pub struct Guide {
@@ -46,15 +49,13 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
         sites.push((site.id.0, target));
     }
     let unbound = |name: &str| plan.tiers.iter().any(|t| t.name == name && t.nodes.is_empty());
-    for site in &plan.sites {
-        if site.split.as_ref().is_some_and(|s| unbound(&s.rest) || unbound(&site.tier)) {
-            notes.push(format!(
-                "site {} is not split: only memory of NUMA nodes can be; its objects go to {} or {} by turns",
-                site.id,
-                site.tier,
-                site.split.as_ref().map_or("", |s| &s.rest)
-            ));
-        }
+    let by_turns = |s: &&PlannedSite| s.split.as_ref().is_some_and(|p| unbound(&p.rest) || unbound(&s.tier));
+    match plan.sites.iter().filter(by_turns).count() {
+        0 => {}
+        n => notes.push(format!(
+            "only between NUMA nodes are objects split, which tiers of the plan have not: {n} split {} whole to one tier or the other, by turns",
+            if n == 1 { "site sends its objects" } else { "sites send their objects" }
+        )),
     }
 
     let mut translations = Vec::new();

@@ -334,7 +334,11 @@ pub fn moved(mapping: Mapping) {
 
 fn enter_mapping(thread: &Thread, mapping: Mapping, counts: bool, site: &Site, realloc: bool) {
     let (addr, size) = (mapping.start, mapping.bytes());
-    let planned = split::next_tier(site);
+    let planned = match mapping.tier {
+        // One that has moved does not take another turn.
+        Some(tier) if site.target().parts != 0 => usize::from(tier),
+        _ => split::next_tier(site),
+    };
     let mut placed = None;
     if plan::image().is_some() {
         // SAFETY: the program's own private memory.

@@ -7,18 +7,16 @@
 use crate::sites::Site;
 use crate::{plan, sandbox, sys};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
-use wire::image::Target;
+use wire::image::{self, Target};
 
-/// Smallest object that is split.
-const SPLIT_FROM: usize = 1 << 20;
+const SPLIT_FROM: usize = image::SPLIT_FROM as usize;
 /// From this size on objects are split between huge pages.
 const HUGE_FROM: usize = 16 << 20;
 const HUGE: usize = 2 << 20;
 const PAGE: usize = 4096;
 /// What smaller ones are split into.
 const SMALL: usize = 64 << 10;
-/// Parts that a mask has bits for.
-const PARTS: usize = 64;
+const PARTS: usize = image::PARTS as usize;
 /// Most stretches of live objects: each makes two more mappings, of which the kernel allows 65,530.
 const MOST: usize = 8192;
 static STRETCHES: AtomicUsize = AtomicUsize::new(0);

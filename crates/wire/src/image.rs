@@ -42,6 +42,11 @@ pub struct ImageTier<'a> {
     pub budget: Option<u64>,
 }
 
+/// Parts of an object that a [`Target`] tells apart.
+pub const PARTS: u32 = u64::BITS;
+/// Smallest object, in bytes, that is split; smaller ones go whole to one tier or the other.
+pub const SPLIT_FROM: u64 = 1 << 20;
+
 /// Where the objects of a site go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target {

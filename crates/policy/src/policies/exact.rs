@@ -243,14 +243,14 @@ struct Answer {
 
 /// What a split is worth at least, of the time: else a simpler plan is better.
 const WORTH: f64 = 0.005;
-/// Smaller objects are not split by the runtime, but go to the tiers by turns, so it takes some of them.
-const SPLIT_FROM: u64 = 1 << 20;
+/// Smaller objects than [`Parts::FROM`] go to the tiers by turns, so it takes some of them.
 const MANY: u64 = 64;
 
-/// Whether a site can be split between two tiers: its objects are large, or many.
+/// Whether a site can be split between two tiers: its objects are large, or many, and no tier is of files.
 fn can_be_split(task: &Task<'_>, site: usize) -> bool {
     let s = &task.observed.sites[site];
-    s.site.kind != SiteKind::Mapping && (s.largest.0 >= SPLIT_FROM || s.objects >= MANY)
+    let objects = s.site.kind != SiteKind::Mapping && (s.largest >= Parts::FROM || s.objects >= MANY);
+    objects && task.tiers.iter().all(|t| t.tier.dir.is_none())
 }
 
 /// The placement of these shares: in 64ths, of two tiers at most. `None` if it does not fit then.
