@@ -5,7 +5,7 @@ mod imports;
 
 use hearth_tests::{Ended, Room, function_sites, hearth, program};
 use model::{Bytes, Observed, SiteKind};
-use record::{Options, Recorded, Sampler};
+use record::{Options, Sampler};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
@@ -15,7 +15,7 @@ const PAGE: u64 = 4096;
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Records into `touched.hearth`, sampling first touches.
-fn touches(room: &Room, command: &[&str]) -> (Recorded, Observed) {
+fn touches(room: &Room, command: &[&str]) -> Observed {
     let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let library: PathBuf = hearth().with_file_name("libhearth.so");
     // SAFETY: under the lock, and nothing else in this process reads the environment meanwhile.
@@ -32,7 +32,9 @@ fn touches(room: &Room, command: &[&str]) -> (Recorded, Observed) {
     };
     let recorded = record::record(&options, &mut |_| ()).expect("page-fault events work for every user");
     assert_eq!(recorded.outcome.code, 0, "{}", recorded.outcome.how);
-    (recorded, room.observed("touched.hearth"))
+    let known = ["platform-unknown", "sample-dropped"];
+    assert!(recorded.outcome.losses.iter().all(|l| known.contains(&l.kind.as_str())), "{:?}", recorded.outcome.losses);
+    room.observed("touched.hearth")
 }
 
 /// Whether the kernel gives huge pages unasked: then one fault stands for many pages.
@@ -40,49 +42,60 @@ fn huge_pages_unasked() -> bool {
     std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").is_ok_and(|t| t.contains("[always]"))
 }
 
+/// Samples for which the kernel's ring had no room, of whatever object: a machine that is busy with other things runs the
+/// recorder too late.
+fn dropped(observed: &Observed) -> u64 {
+    observed.losses.iter().filter(|l| l.kind == "sample-dropped").map(|l| l.count).sum()
+}
+
 /// An object of 128 MiB in chunks: one sample for each page that was touched, and none for the eighth that never is.
 #[track_caller]
 fn counted_by_chunk(observed: &Observed, untouched: usize) {
     let site = observed.sites.iter().find(|s| s.site.kind == SiteKind::Mapping).expect("the mapping");
     assert_eq!(site.chunks.len(), 16);
+    let dropped = dropped(observed);
+    let mut missing = 0;
     for (n, chunk) in site.chunks.iter().enumerate() {
         let pages = if n / 2 == untouched { 0 } else { chunk.size.0 / PAGE };
-        match huge_pages_unasked() {
-            true => assert!(chunk.samples <= pages && (pages == 0 || chunk.samples > 0), "{n}: {chunk:?}"),
-            false => assert_eq!((chunk.samples, chunk.misses()), (pages, pages as f64), "{n}: {chunk:?}"),
-        }
+        assert!(chunk.samples <= pages && chunk.misses() == chunk.samples as f64, "{n}: {chunk:?}, {dropped} dropped");
+        assert!(pages == 0 || chunk.samples > 0 || dropped > 0, "{n}: {chunk:?}");
+        missing += pages - chunk.samples;
     }
+    assert!(
+        huge_pages_unasked() || missing <= dropped,
+        "{missing} are missing, {dropped} were dropped: {:?}",
+        site.chunks
+    );
 }
 
 #[test]
 fn first_touches_of_a_large_mapping_are_counted_by_chunk() {
     let room = Room::new();
-    let (_, observed) = touches(&room, &[&program("chunks"), "0", "mapping", "6"]);
+    let observed = touches(&room, &[&program("chunks"), "0", "mapping", "6"]);
     counted_by_chunk(&observed, 2);
 }
 
 #[test]
 fn every_first_touch_is_on_the_object_that_was_touched() {
     let room = Room::new();
-    let (recorded, observed) = touches(&room, &[&program("eight"), "--work", "20", "--threads", "2", "--scale", "10"]);
-    assert!(recorded.outcome.losses.iter().all(|l| l.kind == "platform-unknown"), "{:?}", recorded.outcome.losses);
+    let observed = touches(&room, &[&program("eight"), "--work", "20", "--threads", "2", "--scale", "10"]);
+    let dropped = dropped(&observed);
     assert_eq!(observed.sampler, "perf");
     assert!(observed.sampler_error.starts_with("page faults"), "{}", observed.sampler_error);
     let functions =
         ["stream_read", "stream_write", "strided", "random_read", "random_write", "chase", "rmw", "resident"];
+    let mut missing = 0;
     for name in functions {
         let function = format!("alloc_{name}");
         let sites: Vec<_> = function_sites(&observed, &function).collect();
         assert_eq!(sites.len(), 1, "{function}");
         let pages = sites[0].peak.0.div_ceil(PAGE);
         println!("{function}: {pages} pages, {} samples", sites[0].samples);
-        if huge_pages_unasked() {
-            assert!((1..=pages).contains(&sites[0].samples), "{function}");
-        } else {
-            assert_eq!(sites[0].samples, pages, "{function}");
-            assert_eq!(sites[0].misses(), pages as f64, "a sample weighs as much as its period");
-        }
+        assert!(sites[0].samples <= pages && (sites[0].samples > 0 || dropped > 0), "{function}");
+        assert_eq!(sites[0].misses(), sites[0].samples as f64, "a sample weighs as much as its period");
+        missing += pages - sites[0].samples;
     }
+    assert!(huge_pages_unasked() || missing <= dropped, "{missing} are missing, {dropped} were dropped");
 }
 
 /// Children get the events of their parents, and their objects get the children's samples.
@@ -90,13 +103,12 @@ fn every_first_touch_is_on_the_object_that_was_touched() {
 fn children_are_sampled_as_their_parents_are() {
     let room = Room::new();
     let script = format!("{0} --work 2 --scale 5 >/dev/null && ({0} --work 2 --scale 5 >/dev/null)", program("eight"));
-    let (_, observed) = touches(&room, &["sh", "-c", &script]);
+    let observed = touches(&room, &["sh", "-c", &script]);
     let site = function_sites(&observed, "alloc_chase").next().expect("the chase");
     let pages = site.largest.0.div_ceil(PAGE);
     assert_eq!(site.objects, 2);
-    if !huge_pages_unasked() {
-        assert_eq!(site.samples, 2 * pages);
-    }
+    assert!(site.samples <= 2 * pages);
+    assert!(huge_pages_unasked() || 2 * pages - site.samples <= dropped(&observed), "{}", site.samples);
 }
 
 /// What the processor cannot do here is one sentence and status 2; where it can, it works.
