@@ -53,6 +53,34 @@ ends! {
     threads_that_are_cancelled: "cancelled",
 }
 
+/// The runtime's tables have a word for each page of a terabyte: none of that is in the program's core dump.
+#[test]
+fn core_dumps_stay_short() {
+    if !std::fs::read_to_string("/proc/sys/kernel/core_pattern").is_ok_and(|pattern| pattern.trim() == "core") {
+        println!("not tested: core dumps do not go to the working directory here (kernel.core_pattern)");
+        return;
+    }
+    let room = Room::new();
+    let length = || {
+        let dumps = std::fs::read_dir(room.path(".")).expect("the room").flatten();
+        let dump =
+            dumps.map(|e| e.path()).find(|p| p.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"core")));
+        let dump = dump.expect("a core dump");
+        let length = std::fs::metadata(&dump).expect("its length").len();
+        std::fs::remove_file(dump).expect("its end");
+        length
+    };
+    let dies = [&*program("status"), &*program("exits"), "sigsegv"];
+    room.plain(&dies).expect(0);
+    let plain = length();
+    for options in [&["--sampler", "page-fault"][..], &["--small", "--sampler", "page-fault"]] {
+        room.record(options, "x.hearth", &dies).expect(0);
+        let with = length();
+        println!("{plain} bytes, and {with} with {options:?}");
+        assert!(with < plain + (256 << 20), "{plain} bytes, and {with} with {options:?}");
+    }
+}
+
 /// The recorder, which sleeps meanwhile, finds both images of each child at the same time, and must not take the earlier for the later.
 #[test]
 fn a_child_that_replaces_itself_is_followed_to_its_end() {

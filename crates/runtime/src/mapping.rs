@@ -95,7 +95,7 @@ impl Table {
         }
         let mut table = TABLE.load(Acquire);
         if table.is_null() {
-            table = sys::map_lazily(MOST * size_of::<Mapping>(), libc::PROT_READ | libc::PROT_WRITE) as *mut Mapping;
+            table = sys::map_table(MOST * size_of::<Mapping>()) as *mut Mapping;
             TABLE.store(table, Release);
         }
         if table.is_null() {

@@ -29,7 +29,7 @@ pub fn prepare(tiers: usize) -> bool {
         return true;
     }
     let pages = range::tier_span() / PAGE * tiers;
-    let at = sys::map_lazily(pages * 8, libc::PROT_READ | libc::PROT_WRITE);
+    let at = sys::map_table(pages * 8);
     TABLE.store(at as *mut AtomicU64, Release);
     at != 0
 }

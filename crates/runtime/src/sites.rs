@@ -52,9 +52,8 @@ pub fn prepare() -> bool {
     if !TABLE.load(Relaxed).is_null() {
         return true;
     }
-    let rw = libc::PROT_READ | libc::PROT_WRITE;
-    let by_id = sys::map_lazily(PLACES * 4, rw);
-    let table = sys::map_lazily(MAX_SITES * size_of::<Site>(), rw);
+    let by_id = sys::map_table(PLACES * 4);
+    let table = sys::map_table(MAX_SITES * size_of::<Site>());
     if by_id == 0 || table == 0 {
         return false;
     }

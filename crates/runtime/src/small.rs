@@ -130,11 +130,10 @@ static BLOCKS_LEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts to serve small objects; without memory for the tables they go to the next allocator.
 pub fn enable() {
-    let rw = libc::PROT_READ | libc::PROT_WRITE;
-    let rows = sys::map_lazily(sites::MAX_SITES * size_of::<[AtomicU32; CLASSES]>(), rw);
-    let bins = sys::map_lazily(sites::MAX_SITES * CLASSES * size_of::<Bin>(), rw);
+    let rows = sys::map_table(sites::MAX_SITES * size_of::<[AtomicU32; CLASSES]>());
+    let bins = sys::map_table(sites::MAX_SITES * CLASSES * size_of::<Bin>());
     let len = plan::tiers() * blocks_of_tier();
-    let blocks = sys::map_lazily(len * size_of::<Block>(), rw);
+    let blocks = sys::map_table(len * size_of::<Block>());
     if rows != 0 && bins != 0 && blocks != 0 {
         ROWS.store(rows as *mut [AtomicU32; CLASSES], Release);
         BINS.store(bins as *mut Bin, Release);
