@@ -35,6 +35,15 @@ fn handlers_of_the_program() {
     Room::new().same(&[&program("handlers"), "--seconds", "6"]);
 }
 
+/// Threads that wait since before there was anything to sample, one of them made behind the runtime's back, neither keep the
+/// sampler from working nor notice that it is at work.
+#[test]
+fn threads_that_sleep() {
+    let observed = Room::new().same(&[&program("sleepers"), "2"]);
+    let samples: u64 = observed.sites.iter().map(|s| s.samples).sum();
+    assert!(samples > 20, "only {samples} samples: {:?}", observed.losses);
+}
+
 /// A garbage collector that finds out by faults what was written (libgc's incremental mode).
 #[test]
 fn a_garbage_collector_with_write_barriers() {

@@ -294,7 +294,9 @@ pub fn fault(addr: usize, ip: usize, store: bool, tid: u32, step: &Step) -> Faul
                 settle(entry, now);
                 return Fault::Retry;
             }
-            _ => return Fault::Retry,
+            State::Stepping => return Fault::Retry,
+            // It was opened, by another thread a moment ago or for good. If that does not help, the program protects it.
+            State::Visited | State::Quiet | State::Free => return Fault::Foreign,
         }
         entry.state = State::Stepping;
         entry.accesses += 1;

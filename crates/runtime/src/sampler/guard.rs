@@ -16,7 +16,8 @@
 //! A trapped call costs a signal. A thread that makes more of them than the budget allows goes without for a while, and
 //! without the kernel's attention to each of its calls.
 
-use super::{armed, budget, calls, enabled, protect, signals, started, step::Step};
+use super::{armed, budget, calls, enabled, protect, signals, started, step::Step, wake, wake::Sleeper};
+use crate::tls::Thread;
 use crate::{mapping, sys};
 use core::ffi::{CStr, c_int, c_long};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -65,6 +66,8 @@ struct Slot {
     calls: AtomicU32,
     counted_from: AtomicU64,
     noisy_until: AtomicU64,
+    /// It may sleep since before its trap could be on.
+    sleeper: Sleeper,
 }
 
 static SLOTS: [Slot; THREADS] = [const {
@@ -80,6 +83,7 @@ static SLOTS: [Slot; THREADS] = [const {
         calls: AtomicU32::new(0),
         counted_from: AtomicU64::new(0),
         noisy_until: AtomicU64::new(0),
+        sleeper: Sleeper::new(),
     }
 }; THREADS];
 
@@ -108,6 +112,7 @@ fn register(tid: u32, step: &Step) -> bool {
     let Some((index, slot)) = found else { return false };
     slot.clear();
     slot.noisy_until.store(0, Relaxed);
+    slot.sleeper.clear();
     step.slot.set(index as u32 + 1);
     // A thread may have been given a stack in managed memory.
     protect::stack(&raw const index as usize);
@@ -226,6 +231,49 @@ fn trap_on(slot: &Slot) {
     // SAFETY: opens the thread's mask for the sampler's signals; 8 is the kernel's mask size.
     unsafe { sys::call(libc::SYS_rt_sigprocmask, [libc::SIG_UNBLOCK as usize, &raw const ours as usize, 0, 8, 0, 0]) };
     slot.trap.store(BLOCK, SeqCst);
+    if noisy_until != 0 {
+        // It is back for a short while only.
+        call_the_sampler();
+    }
+}
+
+/// Changes when a thread comes back whose trap was off.
+static CALLED: AtomicU32 = AtomicU32::new(0);
+
+fn call_the_sampler() {
+    CALLED.fetch_add(1, SeqCst);
+    let word = &raw const CALLED as usize;
+    // SAFETY: wakes whoever waits on a word of ours.
+    unsafe { sys::call3(libc::SYS_futex, word, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize, 1) };
+}
+
+/// Sleeps in the sampler's thread until a thread comes back whose trap was off, so long at most. `seen`: [`called`] before it
+/// was found out that one was.
+pub fn sleep_until_called(seen: u32, ns: u64) {
+    let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
+    let (word, wait) = (&raw const CALLED as usize, (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize);
+    // SAFETY: waits on a word of ours, with a limit.
+    unsafe { sys::call(libc::SYS_futex, [word, wait, seen as usize, &raw const time as usize, 0, 0]) };
+}
+
+/// How often a thread has come back.
+pub fn called() -> u32 {
+    CALLED.load(SeqCst)
+}
+
+/// A SIGSYS that did not come of a trapped call: whether it was [`Sleeper::nudge`]'s; then the calling thread's trap is on now.
+pub fn nudged(thread: &Thread) -> bool {
+    // SAFETY: no arguments.
+    let own = unsafe { sys::call3(libc::SYS_gettid, 0, 0, 0) } as u32;
+    let stranger = wake::nudged_as_stranger(own);
+    match slot_of(&thread.step) {
+        // It may have become known before the signal came.
+        Some(slot) if stranger || slot.sleeper.nudged() => trap_on(slot),
+        // A thread that was not made by libc may have another one's block; it stays unknown.
+        None if stranger && [0, own].contains(&thread.tid.get()) => crate::process::adopt(thread, true),
+        _ => return stranger,
+    }
+    true
 }
 
 /// The calling thread's trap goes off for good.
@@ -269,6 +317,7 @@ pub fn forget_parent() {
         slot.tid.store(0, Relaxed);
         slot.clear();
     }
+    wake::forget_parent();
 }
 
 /// Whether pages may be armed.
@@ -308,12 +357,22 @@ pub fn enter(own: u32) -> Result<(), Refusal> {
     if KERNEL_USES_MEMORY.load(Relaxed) || !signals::ours() || kernel_uses_memory() {
         return Err(Refusal::Foreign);
     }
+    // SAFETY: no arguments.
+    let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
     let mut refusal = None;
     each_thread(|tid| {
         if tid != own {
             match SLOTS.iter().find(|s| s.tid.load(Relaxed) == tid) {
-                None => refusal = Some(Refusal::Unregistered),
-                Some(slot) if !known(slot) => refusal = refusal.or(Some(Refusal::Busy)),
+                None => {
+                    refusal = Some(Refusal::Unregistered);
+                    wake::nudge_stranger(pid, tid);
+                }
+                Some(slot) if !known(slot) => {
+                    refusal = refusal.or(Some(Refusal::Busy));
+                    if slot.trap.load(SeqCst) == ALLOW && slot.noisy_until.load(Relaxed) == 0 {
+                        slot.sleeper.nudge(pid, tid);
+                    }
+                }
                 Some(_) => {}
             }
         }
@@ -322,8 +381,6 @@ pub fn enter(own: u32) -> Result<(), Refusal> {
         return Err(refusal);
     }
     ON.store(true, SeqCst);
-    // SAFETY: no arguments.
-    let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
     // A call that began, or a trap that went off, meanwhile must win; later ones end the guard themselves. A thread whose
     // trap was off has ended without a word.
     let out_of_the_way = |s: &Slot| {
@@ -495,11 +552,13 @@ fn kernel_uses_memory() -> bool {
 /// Bits of SIGTRAP, SIGSEGV and SIGSYS in a mask.
 pub const OUR_SIGNALS: u64 = bit(libc::SIGTRAP) | bit(libc::SIGSEGV) | bit(libc::SIGSYS);
 
-const fn bit(signal: c_int) -> u64 {
+/// A signal's bit in a mask.
+pub const fn bit(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
-fn join<'a>(buffer: &'a mut [u8; 64], parts: &[&[u8]]) -> Option<&'a CStr> {
+/// A path of parts; `None` if it is too long.
+pub fn join<'a>(buffer: &'a mut [u8; 64], parts: &[&[u8]]) -> Option<&'a CStr> {
     let mut at = 0;
     for part in parts {
         buffer.get_mut(at..at + part.len())?.copy_from_slice(part);

@@ -15,6 +15,7 @@
 //! * [`signals`] – the handlers (SIGSEGV, SIGTRAP, SIGSYS), and the program's own handlers behind them.
 //! * [`step`] – one thread's single-step state.
 //! * [`thread`] – the thread that arms, collects and publishes.
+//! * [`wake`] – threads that sleep since before anything was sampled.
 
 pub mod armed;
 mod budget;
@@ -26,6 +27,7 @@ mod protect;
 pub mod signals;
 pub mod step;
 mod thread;
+mod wake;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use wire::session::Config;

@@ -6,7 +6,7 @@
 
 use super::armed::{self, Fault};
 use super::guard::Answer;
-use super::{budget, enabled, guard, protect};
+use super::{budget, enabled, guard, protect, wake};
 use crate::{next, objects, range, sys, tls};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -161,6 +161,16 @@ unsafe extern "C-unwind" fn on_sys(signal: c_int, info: *mut libc::siginfo_t, co
     // SAFETY: the kernel's arguments. si_syscall lies after si_call_addr, which is where si_addr lies.
     unsafe {
         if (*info).si_code != SYS_USER_DISPATCH {
+            if (*info).si_code == libc::SI_TKILL && guard::nudged(tls::thread()) {
+                // What stack the handlers have is set by its return.
+                if let Some(stack) =
+                    guard::signal_stack(&tls::thread().step).filter(|_| tls::thread().step.kept_stack.get())
+                {
+                    (*context.cast::<libc::ucontext_t>()).uc_stack = stack;
+                }
+                wake::begin_anew(context.cast());
+                return;
+            }
             return pass_on(signal, info, context);
         }
         let nr = *info.cast::<u8>().add(24).cast::<c_int>();

@@ -100,15 +100,18 @@ extern "C" fn body() {
             count(|c| &c.paused_ns, sys::now_in_handler() - before);
             guard::pause(false);
         }
+        let seen = guard::called();
         if let Err(refusal) = guard::enter(own) {
             explain(refusal);
-            sleep(pause);
+            guard::sleep_until_called(seen, pause);
             pause = (pause * 2).min(LONGEST_PAUSE_NS);
             continue;
         }
         pause = TICK_NS;
         count(|c| &c.stood_back, 1);
         let mut last = sys::now_in_handler();
+        // At once: a thread that makes many system calls is under guard for some milliseconds only.
+        sampler.arm(TICK_NS);
         while guard::on() && !STOP.load(Acquire) && !account.overdrawn() {
             sleep(TICK_NS);
             peers::each_new(&mut peers_seen, armed::open_range_in_sampler);
