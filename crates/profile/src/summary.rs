@@ -610,7 +610,8 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
 
     let platform: Option<String> = db.query_row("SELECT platform FROM machine", [], |r| r.get(0)).optional()?.flatten();
     let platform = platform.map(|p| serde_json::from_str(&p).map_err(|e| bad(0, e.to_string()))).transpose()?;
-    let mut s = db.prepare("SELECT kind, sum(count), min(note) FROM loss GROUP BY kind ORDER BY kind")?;
+    let mut s =
+        db.prepare("SELECT kind, sum(count), min(note) FROM loss GROUP BY kind HAVING sum(count) > 0 ORDER BY kind")?;
     let losses = s
         .query_map([], |r| Ok(Loss { kind: r.get(0)?, count: unsigned(r, 1)?, note: r.get(2)? }))?
         .collect::<Result<_>>()?;

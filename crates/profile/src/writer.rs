@@ -254,11 +254,20 @@ pub struct TouchRow {
     pub latency_ns: u64,
 }
 
+/// What was written of a site: processes of one program all tell the same.
+#[derive(Clone, Copy)]
+struct Known {
+    row: i64,
+    kind: SiteKind,
+    framed: bool,
+    truncated: bool,
+}
+
 /// A profile being written.
 pub struct Writer {
     db: Connection,
     path: PathBuf,
-    sites: HashMap<SiteId, i64>,
+    sites: HashMap<SiteId, Known>,
     modules: HashMap<Module, i64>,
     processes: i64,
     thin: Thin,
@@ -406,33 +415,42 @@ impl Writer {
 
     /// The row of a site, added (without frames) if new.
     pub fn site(&mut self, site: SiteId) -> Result<i64, Error> {
-        if let Some(&row) = self.sites.get(&site) {
-            return Ok(row);
+        if let Some(known) = self.sites.get(&site) {
+            return Ok(known.row);
         }
         let row = self.sites.len() as i64 + 1;
-        self.put("INSERT INTO site VALUES (?, ?, 0, ?)", params![row, site.to_string(), SiteKind::Allocation.name()])?;
-        self.sites.insert(site, row);
+        let kind = SiteKind::Allocation;
+        self.put("INSERT INTO site VALUES (?, ?, 0, ?)", params![row, site.to_string(), kind.name()])?;
+        self.sites.insert(site, Known { row, kind, framed: false, truncated: false });
         Ok(row)
     }
 
     /// Says what a site makes, if not allocations.
     pub fn kind(&mut self, site: SiteId, kind: SiteKind) -> Result<(), Error> {
         let row = self.site(site)?;
-        self.put("UPDATE site SET kind = ?1 WHERE id = ?2 AND kind <> ?1", params![kind.name(), row])
+        if self.sites.get(&site).is_some_and(|known| known.kind == kind) {
+            return Ok(());
+        }
+        self.put("UPDATE site SET kind = ? WHERE id = ?", params![kind.name(), row])?;
+        self.sites.entry(site).and_modify(|known| known.kind = kind);
+        Ok(())
     }
 
     /// Gives a site its call stack. The same site of another process says the same and changes nothing.
     pub fn frames(&mut self, site: SiteId, frames: &[FrameRow], truncated: bool) -> Result<(), Error> {
         let row = self.site(site)?;
-        if truncated {
+        let Some(known) = self.sites.get(&site).copied() else { return Ok(()) };
+        if truncated && !known.truncated {
             self.put("UPDATE site SET truncated = 1 WHERE id = ?", [row])?;
         }
-        for (position, frame) in frames.iter().enumerate() {
+        for (position, frame) in frames.iter().enumerate().filter(|_| !known.framed) {
             self.put(
-                "INSERT OR IGNORE INTO frame VALUES (?, ?, ?, ?)",
+                "INSERT INTO frame VALUES (?, ?, ?, ?)",
                 params![row, position as i64, frame.module, frame.offset as i64],
             )?;
         }
+        let (framed, truncated) = (true, known.truncated || truncated);
+        self.sites.insert(site, Known { framed, truncated, ..known });
         Ok(())
     }
 

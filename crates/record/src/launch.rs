@@ -251,6 +251,8 @@ struct Watch<'a> {
     /// Rows that the current round of readings has given the profile.
     readings_rows: u64,
     next_tick: Instant,
+    /// Of the processes that were sampled and have ended, in ns: their lives, and how long the sampler watched and paused.
+    sampled_times: [u64; 3],
 }
 
 impl Launch {
@@ -295,6 +297,7 @@ impl Launch {
             next_reading: None,
             readings_rows: 0,
             next_tick: Instant::now() + TICK,
+            sampled_times: [0; 3],
         };
         let signals = Signals::set();
         if let Some(sampler) = &mut watch.outside {
@@ -763,16 +766,9 @@ impl Watch<'_> {
             self.set_loss(Some(i), kind, count(name), note);
         }
         let life = end_ns.saturating_sub(header.start_ns.load(Relaxed)).max(1);
-        let percent = |name: &str| (count(name).min(life) * 100).div_ceil(life);
-        let (watched, paused) = (percent("guarded_ns"), percent("paused_ns"));
-        if sampling && paused > 0 && life > SHORT_LIFE_NS {
-            let note = "percent of the time the sampler paused, so as not to cost more than --overhead allows";
-            self.set_loss(Some(i), "sampler-paused", paused, note);
-        }
-        let watched = watched + paused;
-        if sampling && watched < WATCHED_ENOUGH && life > SHORT_LIFE_NS {
-            let note = "percent of the time the sampler had to stand back, because of system calls it cannot see through, or too many of them";
-            self.set_loss(Some(i), "sampler-disarmed", 100 - watched, note);
+        if sampling && life > SHORT_LIFE_NS {
+            let times = [life, count("guarded_ns").min(life), count("paused_ns").min(life)];
+            self.tell_sampled_times(times);
         }
         let left = self.processes[i].follower.end(end_ns, &mut self.tally, self.sink);
         if let Err(e) = left.and_then(|()| self.sink.ended(i, end_ns, &status, &counters)) {
@@ -780,6 +776,23 @@ impl Watch<'_> {
         }
         let summary = &mut self.processes[i].summary;
         (summary.state, summary.text, summary.sampling, summary.counters) = (state, text, sampling, counters);
+    }
+
+    /// How much of the processes' time the sampler did not watch, all that have ended together. `times`: ns of another one's life,
+    /// and how long the sampler watched it and paused.
+    fn tell_sampled_times(&mut self, times: [u64; 3]) {
+        for (sum, time) in self.sampled_times.iter_mut().zip(times) {
+            *sum += time;
+        }
+        let [life, watched, paused] = self.sampled_times;
+        let percent = |ns: u64| (ns as f64 * 100.0 / life as f64).ceil() as u64;
+        let (watched, paused) = (percent(watched), percent(paused));
+        let note = "percent of the time the sampler paused, so as not to cost more than --overhead allows";
+        self.set_loss(None, "sampler-paused", paused, note);
+        let watched = watched + paused;
+        let away = if watched < WATCHED_ENOUGH { 100 - watched } else { 0 };
+        let note = "percent of the time the sampler had to stand back, because of system calls it cannot see through, or too many of them";
+        self.set_loss(None, "sampler-disarmed", away, note);
     }
 
     fn lose(&mut self, process: Option<usize>, kind: &str, count: u64, note: &str) {

@@ -368,6 +368,8 @@ struct ToProfile<'a> {
     writer: Writer,
     processes: Vec<i64>,
     unwritten: BTreeMap<u64, ObjectRow>,
+    /// Static variables that are in the profile.
+    variables: HashSet<SiteId>,
     /// Objects that were written and are alive.
     written: HashSet<u64>,
     /// Objects without a row, and those of them that have to get one.
@@ -387,6 +389,7 @@ impl<'a> ToProfile<'a> {
             writer,
             processes: Vec::new(),
             unwritten: BTreeMap::new(),
+            variables: HashSet::default(),
             written: HashSet::default(),
             churn: Churn::default(),
             chunks: Chunks::default(),
@@ -486,6 +489,9 @@ impl Sink for ToProfile<'_> {
     }
 
     fn variable(&mut self, _: usize, site: SiteId, module: &Module, offset: u64, name: &str) -> Result<(), Error> {
+        if !self.variables.insert(site) {
+            return Ok(()); // another process has it too
+        }
         let row = self.writer.module(module)?;
         self.writer.frames(site, &[FrameRow { module: Some(row), offset }], false)?;
         self.writer.kind(site, SiteKind::Static)?;

@@ -331,6 +331,12 @@ pub fn release(addr: usize) {
     unsafe { je::dallocx(addr as *mut c_void, je::MALLOCX_TCACHE_NONE) }
 }
 
+/// Bytes that an object of this size would have.
+pub fn size_class(size: usize) -> usize {
+    // SAFETY: a size of at least 1, well-formed flags.
+    unsafe { je::nallocx(size.max(1), PAGE.trailing_zeros() as i32) }
+}
+
 /// Bytes the program may use of an object.
 pub fn usable(addr: usize) -> usize {
     // SAFETY: addr is a live managed object.

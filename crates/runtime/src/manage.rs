@@ -5,7 +5,7 @@ use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
 use crate::sites::{self, Site};
 use crate::tls::{self, Thread};
-use crate::{plan, process, range, sampler, small, split, stack, sys};
+use crate::{plan, process, range, recent, sampler, small, split, stack, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Event, Kind};
 use wire::image::Target;
@@ -83,7 +83,10 @@ fn place(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, 
         if !plan::has_room(tier, size) {
             continue;
         }
-        let at = heap::allocate(tier, number(thread), size, align, zero);
+        let mut at = recent::take(tier, number(thread), size, align, zero);
+        if at.is_null() {
+            at = heap::allocate(tier, number(thread), size, align, zero);
+        }
         if !at.is_null() {
             if tier != planned {
                 process::fell_back(planned, size);
@@ -225,8 +228,9 @@ fn release(addr: usize) {
     // Not the start of a live object: a double or wild free. Leaving the memory alone harms nobody.
     // The books are closed and the end is published before the memory can become another object.
     let Some(object) = close(addr) else { return };
+    let busy = Busy::enter();
     // A child that only frees what it inherited has nothing to say.
-    if let Some(busy) = Busy::enter().filter(|_| process::attached()) {
+    if let Some(busy) = busy.as_ref().filter(|_| process::attached()) {
         sampler::guard::pass_by(&busy.0.step);
         let now = process::time();
         process::publish(busy.0, now, Event::Free { addr: addr as u64 });
@@ -235,7 +239,10 @@ fn release(addr: usize) {
     if let Some(site) = sites::at(object.site).filter(|_| object.split) {
         split::unbind(site.target(), addr, object.bytes);
     }
-    heap::release(addr);
+    match busy {
+        Some(busy) => recent::release(addr, number(busy.0)),
+        None => heap::release(addr),
+    }
 }
 
 /// Changes a managed object's size. The new object belongs to the site of this call. Null: there is no room in any

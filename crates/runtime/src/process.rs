@@ -4,7 +4,7 @@
 //! owner is gone, so that nothing has to happen at thread exit.
 
 use crate::tls::Thread;
-use crate::{heap, mapping, plan, sampler, sandbox, sites, stack, start, sys};
+use crate::{heap, mapping, plan, recent, sampler, sandbox, sites, stack, start, sys};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::event::{Event, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
@@ -132,6 +132,7 @@ fn attach_slowly() -> bool {
     if !same_process() && !page.is_null() {
         sampler::forget_parent();
         heap::forget_parent();
+        recent::forget_parent();
         plan::forget_parent();
         stack::forget_parent();
         mapping::forget_parent();
