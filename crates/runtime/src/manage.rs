@@ -29,7 +29,7 @@ impl Drop for Busy<'_> {
 }
 
 /// The thread's number, which spreads threads over arenas.
-fn number(thread: &Thread) -> u32 {
+pub fn number(thread: &Thread) -> u32 {
     static NUMBERS: AtomicU32 = AtomicU32::new(0);
     if thread.number.get() == 0 {
         thread.number.set(NUMBERS.fetch_add(1, Relaxed) % u32::MAX + 1);

@@ -6,7 +6,7 @@
 //! itself those would cost it its 32nd object of 2 KiB, its 15th of sqlite's pages, and would all fall into the same sets of a cache.)
 //!
 //! The first objects of a site and class go to the next allocator: most sites make few, and a block for each would waste more than
-//! it tells.
+//! it tells. All threads share a site's blocks, until they have to wait for one another.
 
 use crate::sites::Site;
 use crate::tls::Thread;
@@ -68,8 +68,8 @@ fn class_of(size: usize) -> Option<usize> {
     CLASS_OF.get(size.div_ceil(GRAIN)).map(|&c| usize::from(c))
 }
 
-/// One site's blocks of one class.
-#[repr(C)]
+/// One site's blocks of one class, or some of them. Each has a line of the caches to itself.
+#[repr(C, align(64))]
 struct Bin {
     /// 0, or the generation of the process in which somebody holds it.
     lock: AtomicU32,
@@ -79,7 +79,18 @@ struct Bin {
     current: AtomicPtr<Block>,
     /// First of the other blocks with room, or null.
     partial: AtomicPtr<Block>,
+    /// How often somebody had to wait for it.
+    waits: AtomicU32,
+    /// Number of the first of the [`SHARDS`] bins that threads take instead; 0: they all take this one.
+    shards: AtomicU32,
 }
+
+/// Bins of a site and class for which threads have to wait.
+const SHARDS: u32 = 8;
+/// So often somebody has to have waited. A thread that is put aside while it holds a bin lets another wait now and then.
+const WAITS: u32 = 100;
+/// [`Bin::shards`] of a shard.
+const NONE: u32 = u32::MAX;
 
 /// What a block is made of.
 #[repr(C, align(64))]
@@ -123,6 +134,7 @@ const MADE: u32 = 1 << 31;
 /// In the order in which they were made.
 static BINS: AtomicPtr<Bin> = AtomicPtr::new(core::ptr::null_mut());
 static BINS_MADE: AtomicU32 = AtomicU32::new(0);
+const MOST_BINS: usize = sites::MAX_SITES * CLASSES;
 /// One for each [`BLOCK`] of the tiers in use.
 static BLOCKS: AtomicPtr<Block> = AtomicPtr::new(core::ptr::null_mut());
 /// How many.
@@ -131,7 +143,7 @@ static BLOCKS_LEN: AtomicUsize = AtomicUsize::new(0);
 /// Starts to serve small objects; without memory for the tables they go to the next allocator.
 pub fn enable() {
     let rows = sys::map_table(sites::MAX_SITES * size_of::<[AtomicU32; CLASSES]>());
-    let bins = sys::map_table(sites::MAX_SITES * CLASSES * size_of::<Bin>());
+    let bins = sys::map_table(MOST_BINS * size_of::<Bin>());
     let len = plan::tiers() * blocks_of_tier();
     let blocks = sys::map_table(len * size_of::<Block>());
     if rows != 0 && bins != 0 && blocks != 0 {
@@ -194,6 +206,40 @@ fn set(block: &AtomicPtr<Block>, to: Option<&'static Block>) {
     block.store(to.map_or(core::ptr::null_mut(), |b| core::ptr::from_ref(b).cast_mut()), Relaxed);
 }
 
+impl Bin {
+    /// Somebody had to wait for it.
+    #[cold]
+    fn waited(&self) {
+        let waits = self.waits.load(Relaxed).saturating_add(1);
+        self.waits.store(waits, Relaxed);
+        if waits >= WAITS && self.shards.load(Relaxed) == 0 {
+            // Also when there are no more bins: nobody is to ask again.
+            let first = more_bins(SHARDS).unwrap_or(NONE);
+            (0..SHARDS).filter(|_| first != NONE).for_each(|i| numbered(first + i).shards.store(NONE, Relaxed));
+            self.shards.store(first, Release);
+        }
+    }
+
+    /// The bin from which a thread takes objects.
+    fn of(&'static self, thread: &Thread) -> &'static Bin {
+        match self.shards.load(Acquire) {
+            0 | NONE => self,
+            first => numbered(first + manage::number(thread) % SHARDS),
+        }
+    }
+}
+
+fn numbered(bin: u32) -> &'static Bin {
+    // SAFETY: inside the table, which is never unmapped; zeroed ones are valid.
+    unsafe { &*BINS.load(Relaxed).add(bin as usize) }
+}
+
+/// The number of the first of so many bins, none of which is in use; the first of all has number 1.
+fn more_bins(count: u32) -> Option<u32> {
+    let more = |n: u32| Some(n + count).filter(|&n| n < MOST_BINS as u32);
+    Some(BINS_MADE.fetch_update(Relaxed, Relaxed, more).ok()? + 1)
+}
+
 /// Holds a bin.
 struct Held(&'static Bin);
 
@@ -205,6 +251,9 @@ impl Held {
             let holder = bin.lock.load(Relaxed);
             // A holder of an earlier generation was left behind by a fork.
             if holder != generation && bin.lock.compare_exchange(holder, generation, AcqRel, Relaxed).is_ok() {
+                if turn > 0 {
+                    bin.waited();
+                }
                 if holder != 0 {
                     set(&bin.current, None);
                     set(&bin.partial, None);
@@ -298,12 +347,10 @@ fn bin(site: usize, class: usize) -> Option<&'static Bin> {
     let mut found = entry.load(Acquire);
     loop {
         if found & MADE != 0 {
-            // SAFETY: inside the table, which is never unmapped; zeroed ones are valid.
-            return Some(unsafe { &*BINS.load(Relaxed).add((found & !MADE) as usize) });
+            return Some(numbered(found & !MADE));
         }
         if (found as usize) >= FIRST && made.is_none() {
-            let one_more = |n| ((n as usize) < sites::MAX_SITES * CLASSES).then_some(n + 1);
-            made = Some(BINS_MADE.fetch_update(Relaxed, Relaxed, one_more).ok()?);
+            made = Some(more_bins(1)?);
         }
         let next = made.map_or(found + u32::from(SIZES[class]), |number| MADE | number);
         match entry.compare_exchange(found, next, AcqRel, Acquire) {
@@ -317,7 +364,7 @@ fn bin(site: usize, class: usize) -> Option<&'static Bin> {
 /// A small object of a site; null: the next allocator is to serve it.
 pub fn allocate(thread: &Thread, index: usize, site: &'static Site, size: usize, zero: bool) -> *mut u8 {
     let Some(class) = class_of(size) else { return core::ptr::null_mut() };
-    let Some(bin) = bin(index, class) else { return core::ptr::null_mut() };
+    let Some(bin) = bin(index, class).map(|bin| bin.of(thread)) else { return core::ptr::null_mut() };
     let Some(held) = Held::take(bin) else { return core::ptr::null_mut() };
     let object = held.pop().or_else(|| {
         let at = manage::block(thread, index, site) as usize;
