@@ -1,6 +1,6 @@
 /* An object of 128 MiB that is hot in one eighth of it.
  *
- *     chunks TURNS mapping|heap|static HOT
+ *     chunks TURNS mapping|reserved|heap|static HOT
  *
  * All of it is written once but the eighth that is the fourth behind HOT (0 to 7, round the end), which is never touched. A turn is
  * a million dependent loads of lines of the hot eighth, in an order that no prefetcher knows, and for each 1000 of them one
@@ -20,8 +20,12 @@ static char table[8 * EIGHTH];
 static char *make(const char *kind) {
   if (!strcmp(kind, "static")) return table;
   if (!strcmp(kind, "heap")) return malloc(8 * EIGHTH);
-  void *arena = mmap(NULL, 8 * EIGHTH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return arena == MAP_FAILED ? NULL : arena;
+  int reserved = !strcmp(kind, "reserved");
+  char *arena = mmap(NULL, 8 * EIGHTH, reserved ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (arena == MAP_FAILED) return NULL;
+  for (size_t at = 0; reserved && at < 8 * EIGHTH; at += EIGHTH / 4)
+    if (mprotect(arena + at, EIGHTH / 4, PROT_READ | PROT_WRITE)) return NULL;
+  return arena;
 }
 
 /* Each line holds the number of the next; all follow one another, by a full-period congruential generator (Hull and Dobell). */
@@ -36,7 +40,7 @@ static void ring(char *lines) {
 
 int main(int argc, char **argv) {
   if (argc != 4) {
-    fputs("usage: chunks TURNS mapping|heap|static HOT\n", stderr);
+    fputs("usage: chunks TURNS mapping|reserved|heap|static HOT\n", stderr);
     return 2;
   }
   size_t hot = (size_t)atol(argv[3]) % 8, never = (hot + 4) % 8, at = 0, sum = 0;

@@ -5,7 +5,7 @@
  * Turns, each with its contents checked: a mapping grows and moves (mremap), loses its middle to another place, is mapped over (MAP_FIXED), is
  * unmapped by a bare system call and the place taken by a read-only mapping of a file; another is write-protected like a garbage
  * collector's, its fault handled and counted; a thread lives on a mapped stack and is interrupted by signals whose frames are put
- * there; a coroutine does the same; a child reads and writes what it inherited; system calls fill mappings and static data.
+ * there; a coroutine does the same; a heap is reserved, opened bit by bit, closed in its middle and opened again; a child reads and writes what it inherited; system calls fill mappings and static data.
  * Prints how many turns were made and ends with 0, or says what was wrong and ends with 1.
  */
 #define _GNU_SOURCE
@@ -171,6 +171,27 @@ static void stacks(void) {
   munmap(stack, 4 * MIB);
 }
 
+/* As allocators do with their heaps. */
+static void opening(long turn) {
+  enum { WHOLE = 16 * MIB, STEP = MIB };
+  char *heap = mmap(NULL, WHOLE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (heap == MAP_FAILED) wrong("no address space");
+  for (size_t at = 0; at < WHOLE; at += STEP) {
+    if (mprotect(heap + at, STEP, PROT_READ | PROT_WRITE)) wrong("opening a heap");
+    fill(heap + at, STEP, turn);
+  }
+  for (int i = 0; i < 20; i++)
+    for (size_t at = 0; at < WHOLE; at += STEP) check("an opened heap", heap + at, STEP, 0, turn);
+  if (mprotect(heap + 4 * MIB, 4 * MIB, PROT_NONE)) wrong("closing a part");
+  if (madvise(heap + 4 * MIB, 4 * MIB, MADV_DONTNEED)) wrong("giving a part back");
+  if (mprotect(heap + 4 * MIB, 4 * MIB, PROT_READ | PROT_WRITE)) wrong("opening a part again");
+  for (size_t i = 0; i < 4 * MIB; i += PAGE)
+    if (heap[4 * MIB + i]) wrong("what was given back is not empty");
+  for (size_t at = 0; at < WHOLE; at += STEP)
+    if (at < 4 * MIB || at >= 8 * MIB) check("a heap around what was closed", heap + at, STEP, 0, turn);
+  munmap(heap, WHOLE);
+}
+
 static void forking(long turn) {
   char *p = map(4 * MIB);
   fill(p, 4 * MIB, turn);
@@ -210,6 +231,7 @@ int main(int argc, char **argv) {
     fill(table, sizeof table, turns);
     collecting(turns);
     stacks();
+    opening(turns);
     forking(turns);
     check("static data", table, sizeof table, 0, turns);
     check("a mapping that is kept", kept, 32 * MIB, 0, 1);

@@ -378,7 +378,10 @@ impl Follower {
     /// nothing of it that is an object lies there.
     fn sampled(&self, object: u64, site: SiteId, addr: u64) -> Option<(Option<Object>, SiteId)> {
         if site.0 != STATIC_DATA {
-            return Some((self.live.get(object).filter(|o| o.site == site), site));
+            // Of a mapping that the program opens bit by bit the runtime may know a part.
+            let whole =
+                || self.live.at_or_below(addr).filter(|o| o.kind == SiteKind::Mapping && addr - o.addr < o.size);
+            return Some((self.live.get(object).or_else(whole).filter(|o| o.site == site), site));
         }
         let found = self.live.at_or_below(addr)?;
         (addr - found.addr < found.size).then_some((Some(found), found.site))

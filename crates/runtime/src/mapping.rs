@@ -25,8 +25,12 @@ static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
 /// A change found the table taken for too long: it may tell of mappings that are another's by now, and none is armed any more.
 static STALE: AtomicBool = AtomicBool::new(false);
+/// Some mapping is, or was, address space kept for later.
+static RESERVED: AtomicBool = AtomicBool::new(false);
 /// Some mapping may be, or was, armed.
 static ARMABLE: AtomicBool = AtomicBool::new(false);
+
+const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 /// A mapping, or what is left of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,13 +45,16 @@ pub struct Mapping {
     pub tier: Option<u8>,
     /// The sampler may take the rights to its pages away for a while.
     pub armable: bool,
+    /// It was made without any rights and has had none since: address space that is kept for later.
+    pub reserved: bool,
 }
 
 impl Mapping {
     /// A mapping with this protection that was just made.
     pub fn new(start: usize, len: usize, prot: c_int) -> Mapping {
-        let armable = prot == libc::PROT_READ | libc::PROT_WRITE && len as u64 >= ARMED_FROM;
-        Mapping { start, end: start + len, site: 0, tier: None, armable }
+        let armable = prot == READ_WRITE && len as u64 >= ARMED_FROM;
+        let reserved = prot == libc::PROT_NONE && len as u64 >= ARMED_FROM;
+        Mapping { start, end: start + len, site: 0, tier: None, armable, reserved }
     }
 
     /// Bytes.
@@ -157,6 +164,9 @@ pub fn enter(mapping: Mapping) {
         Some(mut table) => table.add(mapping),
         None => return INCOMPLETE.store(true, Relaxed),
     }
+    if mapping.reserved {
+        RESERVED.store(true, Relaxed);
+    }
     if mapping.armable {
         ARMABLE.store(true, Relaxed);
         sampler::object_born(mapping.bytes());
@@ -220,6 +230,48 @@ fn clear(start: usize, len: usize, each: impl FnMut(Mapping)) -> bool {
         sampler::range_gone(start, len, armable);
     }
     any
+}
+
+/// The program has given this memory these rights. What it had only reserved becomes usable bit by bit (allocators do that with
+/// their heaps), and the sampler may choose it from then on.
+pub fn protected(start: usize, len: usize, prot: c_int) {
+    const MOST_PIECES: usize = 8;
+    if !RESERVED.load(Relaxed) || prot != READ_WRITE {
+        return;
+    }
+    let Some(mut table) = Table::lock() else { return };
+    let end = start.saturating_add(pages(len));
+    let touched = |m: &&mut Mapping| m.reserved && m.start < end && start < m.end;
+    let mut opened = 0;
+    for _ in 0..MOST_PIECES {
+        let Some(whole) = table.used().iter_mut().find(touched) else { break };
+        let new = Mapping {
+            start: whole.start.max(start),
+            end: whole.end.min(end),
+            armable: true,
+            reserved: false,
+            ..*whole
+        };
+        table.clear(new.start, new.end, |_| ());
+        opened += new.bytes();
+        // A heap that grows stays one entry.
+        let grows = |m: &&mut Mapping| {
+            m.start != 0 && m.end == new.start && Mapping { start: new.start, end: new.end, ..**m } == new
+        };
+        match table.used().iter_mut().find(grows) {
+            Some(before) => {
+                before.withdraw();
+                before.end = new.end;
+                before.offer();
+            }
+            None => table.add(new),
+        }
+    }
+    drop(table);
+    if opened > 0 {
+        ARMABLE.store(true, Relaxed);
+        sampler::object_born(opened);
+    }
 }
 
 fn failed(result: isize) -> bool {
@@ -360,7 +412,8 @@ mod tests {
 
     #[test]
     fn a_range_that_is_taken_out_leaves_what_lies_outside() {
-        let whole = Mapping { start: 0x10_0000, end: 0x20_0000, site: 3, tier: Some(1), armable: false };
+        let whole =
+            Mapping { start: 0x10_0000, end: 0x20_0000, site: 3, tier: Some(1), armable: false, reserved: false };
         enter(whole);
         enter(Mapping { start: 0x30_0000, end: 0x31_0000, ..whole });
         let mut seen = Vec::new();
@@ -369,6 +422,7 @@ mod tests {
         let mut left: Vec<(usize, usize)> = Table::lock()
             .map(|mut t| t.used().iter().filter(|m| m.start != 0).map(|m| (m.start, m.end)).collect())
             .unwrap_or_default();
+        left.retain(|(start, _)| *start < 0x4000_0000);
         left.sort_unstable();
         assert_eq!(left, [(0x10_0000, 0x14_0000), (0x18_0000, 0x20_0000), (0x30_0000, 0x31_0000)]);
         seen.clear();
@@ -376,5 +430,36 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, left);
         assert!(!clear(0, 0x40_0000, |_| ()));
+    }
+
+    #[test]
+    fn what_was_reserved_is_offered_as_it_is_opened() {
+        let rights = |at: usize, kib: usize, prot| protected(at, kib << 10, prot);
+        let listed = || {
+            let mut all: Vec<(usize, usize, bool)> = Table::lock()
+                .map(|mut t| t.used().iter().filter(|m| m.start != 0).map(|m| (m.start, m.end, m.armable)).collect())
+                .unwrap_or_default();
+            all.retain(|(start, ..)| *start >= 0x4000_0000);
+            all.sort_unstable();
+            all
+        };
+        let base = 0x4000_0000;
+        enter(Mapping { site: 5, ..Mapping::new(base, 16 << 20, libc::PROT_NONE) });
+        enter(Mapping { site: 5, ..Mapping::new(base + (16 << 20), 1 << 20, READ_WRITE) });
+        rights(base, 64, libc::PROT_READ);
+        assert_eq!(listed()[0], (base, base + (16 << 20), false), "not to be written to");
+        rights(base, 64, READ_WRITE);
+        rights(base + (64 << 10), 192, READ_WRITE);
+        rights(base, 256, READ_WRITE);
+        assert_eq!(listed()[..2], [(base, base + (256 << 10), true), (base + (256 << 10), base + (16 << 20), false)]);
+        rights(base + (8 << 20), 32 << 10, READ_WRITE);
+        let ends = [(8 << 20, 16 << 20, true), (16 << 20, 17 << 20, false)];
+        assert_eq!(
+            listed()[2..],
+            ends.map(|(from, to, armable)| (base + from, base + to, armable)),
+            "and nothing beyond"
+        );
+        assert!(clear(base, 32 << 20, |_| ()));
+        assert_eq!(listed(), []);
     }
 }

@@ -101,7 +101,7 @@ pub fn prepare() {
     let stretches = modules.stretches.iter().take(modules.stretch_count).filter(|s| !(s.0..s.1).contains(&own));
     for &(start, end) in stretches.filter(|_| sampler::enabled()) {
         if let Some((site, _)) = sites::find(STATIC_DATA) {
-            mapping::enter(Mapping { start, end, site, tier: None, armable: true });
+            mapping::enter(Mapping { start, end, site, tier: None, armable: true, reserved: false });
         }
     }
 }

@@ -47,5 +47,9 @@ pub unsafe extern "C" fn mprotect(addr: *mut c_void, bytes: usize, protection: c
     // SAFETY: libc's function of that name has this type.
     let f: unsafe extern "C" fn(*mut c_void, usize, c_int) -> c_int = unsafe { transmute(found) };
     // SAFETY: the caller's.
-    unsafe { f(addr, bytes, protection) }
+    let result = unsafe { f(addr, bytes, protection) };
+    if result == 0 && enabled() {
+        mapping::protected(addr as usize, bytes, protection);
+    }
+    result
 }
