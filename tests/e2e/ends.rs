@@ -81,6 +81,19 @@ fn core_dumps_stay_short() {
     }
 }
 
+/// Address space that is kept for later is not to be taken for memory in use, by whatever pages are armed beside it: a core dump would look
+/// at each page of eight terabytes.
+#[test]
+fn core_dumps_pass_over_what_is_kept_for_later() {
+    let room = Room::new();
+    let script = "/^[0-9a-f]+-/ { name = $0 } /^Size:/ { size = $2 } \
+                  /^VmFlags:/ && size > 262144 { if (/ dd/) kept++; else print name, size } END { print (kept > 0) }";
+    for options in [&["--sampler", "page-fault"][..], &["--small", "--sampler", "page-fault"]] {
+        let ended = room.record(options, "x.hearth", &["awk", script, "/proc/self/smaps"]).expect(0);
+        assert_eq!(ended.stdout, "1\n", "VmFlags without dd (do not dump)");
+    }
+}
+
 /// The recorder, which sleeps meanwhile, finds both images of each child at the same time, and must not take the earlier for the later.
 #[test]
 fn a_child_that_replaces_itself_is_followed_to_its_end() {

@@ -167,13 +167,17 @@ pub fn can_be_bound(tier: usize) -> bool {
 /// Makes `size` bytes at `addr` (`offset` within the tier's part of the range) usable and binds them to the tier's
 /// memory. `false` if the memory is not to be had.
 pub fn back(tier: usize, offset: usize, addr: usize, size: usize) -> bool {
-    let rw = libc::PROT_READ | libc::PROT_WRITE;
+    let open = || {
+        // SAFETY: the range is the runtime's and nothing lies there yet.
+        let opened = unsafe { sys::protect(addr, size, libc::PROT_READ | libc::PROT_WRITE) };
+        sys::dump(addr, size, true);
+        opened
+    };
     match image().and_then(|i| i.tier(tier)).map(|t| t.source) {
         Some(Source::Directory(path)) => map_file(tier, path, offset, addr, size),
-        // SAFETY: the range is the runtime's and nothing lies there yet.
-        Some(Source::Nodes(mask)) => unsafe { sys::protect(addr, size, rw) && bind(addr, size, mask, 0) },
         // SAFETY: as above.
-        Some(Source::Plain) | None => unsafe { sys::protect(addr, size, rw) },
+        Some(Source::Nodes(mask)) => open() && unsafe { bind(addr, size, mask, 0) },
+        Some(Source::Plain) | None => open(),
     }
 }
 

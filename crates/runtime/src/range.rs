@@ -52,6 +52,10 @@ pub fn reserve() {
                     sys::call3(libc::SYS_munmap, at, base - at, 0);
                     sys::call3(libc::SYS_munmap, base + len, at + span - base, 0);
                 }
+                // What is kept for later differs from what is in use by that, too. Else the kernel would take a last page without
+                // rights (an armed one) and the terabyte behind it for one mapping in use, and a core dump would look at
+                // each of its pages, for minutes.
+                sys::dump(base, span * MAX_TIERS, false);
                 LEN.store(len, Relaxed);
                 BASE.store(base, Release);
                 return;

@@ -177,10 +177,16 @@ pub fn map_lazily(len: usize, prot: i32) -> usize {
 pub fn map_table(len: usize) -> usize {
     let at = map_lazily(len, libc::PROT_READ | libc::PROT_WRITE);
     if at != 0 {
-        // SAFETY: the fresh mapping. Refused, the dump is longer.
-        unsafe { call3(libc::SYS_madvise, at, len, libc::MADV_DONTDUMP as usize) };
+        dump(at, len, false);
     }
     at
+}
+
+/// Has memory of the runtime's in core dumps of the program, or not. Refused, the dump is longer.
+pub fn dump(start: usize, len: usize, wanted: bool) {
+    let advice = if wanted { libc::MADV_DODUMP } else { libc::MADV_DONTDUMP };
+    // SAFETY: changes no content.
+    unsafe { call3(libc::SYS_madvise, start, len, advice as usize) };
 }
 
 /// Maps fresh zeroed memory that does not count against overcommit until touched, on whatever pages the kernel likes: the

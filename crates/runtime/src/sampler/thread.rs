@@ -222,8 +222,12 @@ impl Sampler {
                 continue;
             }
             let pages = found.bytes.div_ceil(PAGE);
-            let page = object + self.random(pages) * PAGE;
-            self.arm_one(page, object, found.site, 0);
+            let n = self.random(pages);
+            // Beside a mapping the program may have address space without rights, which the kernel would join with an armed page for
+            // good; a core dump then looks at each of its pages.
+            if range::contains(object) || (1..pages - 1).contains(&n) {
+                self.arm_one(object + n * PAGE, object, found.site, 0);
+            }
         }
     }
 
