@@ -61,3 +61,61 @@ fn a_profile_without_samples_is_refused_where_samples_decide() {
     }
     room.hearth(&["plan", "blind.hearth", "--fast", "8MiB", "--policy", "first-served", "-o", "plan.toml"]).expect(0);
 }
+
+/// Runs are merged, a small one's misses planned with a large one's sizes, and plans compared.
+#[test]
+fn profiles_travel_and_plans_are_compared() {
+    let room = Room::new();
+    let eight = program("eight");
+    let sampled = ["--sampler", "page-fault", "--llc", "1MiB", "--overhead", "20"];
+    for file in ["a.hearth", "b.hearth"] {
+        room.record(&sampled, file, &[&eight, "--work", "60", "--scale", "10"]).expect(0);
+    }
+    room.record(&["--sampler", "none"], "large.hearth", &[&eight, "--work", "1", "--scale", "40"]).expect(0);
+    let plan = |files: &[&str], more: &[&str], to: &str| {
+        let on = ["--platform", "cxl-expander", "--fast", "50%", "-o", to];
+        let ended = room.hearth(&[&["plan"], files, &on[..], more].concat()).expect(0);
+        (ended.stderr, std::fs::read_to_string(room.path(to)).expect("the plan"))
+    };
+    let peaks = |text: &str| -> Vec<u64> {
+        let plan = policy::plan_file::from_toml(text).expect("a plan");
+        let mut peaks: Vec<u64> = plan.sites.iter().map(|s| s.peak.0).collect();
+        peaks.sort_unstable();
+        peaks
+    };
+    let (_, alone) = plan(&["a.hearth"], &[], "a.toml");
+    let (said, mean) = plan(&["a.hearth", "b.hearth"], &[], "mean.toml");
+    assert!(!said.contains("found by id"), "all of them are: {said}");
+    assert_eq!(peaks(&mean), peaks(&alone));
+    let (_, sum) = plan(&["a.hearth", "b.hearth"], &["--merge", "sum"], "sum.toml");
+    assert_eq!(peaks(&sum), peaks(&alone).iter().map(|p| 2 * p).collect::<Vec<_>>());
+    let (_, large) = plan(&["a.hearth", "b.hearth"], &["--sizes", "large.hearth"], "large.toml");
+    assert!(peaks(&large).iter().sum::<u64>() > 3 * peaks(&alone).iter().sum::<u64>(), "{large}");
+    room.hearth(&["run", "--plan", "large.toml", "--", &eight, "--work", "1", "--scale", "40"]).expect(0);
+    let same = room.hearth(&["diff", "a.toml", "a.toml"]).expect(0).stdout;
+    assert!(same.contains("both give") && same.contains("the same place"), "{same}");
+    plan(&["a.hearth"], &["--policy", "first-served"], "other.toml");
+    let other = room.hearth(&["diff", "a.toml", "other.toml"]).expect(0).stdout;
+    assert!(
+        other.starts_with("before: density for cxl-expander; ") && other.contains("after: first-served"),
+        "{other}"
+    );
+    for (arguments, sentence) in [
+        (&["diff", "a.hearth", "a.toml"][..], "hearth: a.hearth is a profile and a.toml is not: compare two profiles"),
+        (
+            &["diff", "a.toml", "a.toml", "--html", "x.html"],
+            "hearth: --html draws two profiles; two plans are compared",
+        ),
+        (&["diff", "none.toml", "a.toml"], "hearth: "),
+        (&["plan", "a.hearth", "large.hearth", "--fast", "1MiB"], "hearth: profile 2 has no access samples and"),
+        (
+            &["plan", "large.hearth", "--sizes", "a.hearth", "--fast", "1MiB"],
+            "hearth: the profile holds no access samples",
+        ),
+        (&["plan", "a.hearth", "--merge", "max"], "error: invalid value 'max' for '--merge <mean|sum>': write sum"),
+    ] {
+        let ended = room.hearth(arguments);
+        assert_eq!((ended.status, ended.stdout.as_str()), (2, ""), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stderr.starts_with(sentence), "{arguments:?}: {}", ended.stderr);
+    }
+}

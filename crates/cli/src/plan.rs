@@ -4,6 +4,7 @@ use crate::output;
 use anyhow::{Context, Result, bail};
 use model::{Bytes, Coefficients, Forecast, Observed, Plan, Platform};
 use policy::policies::bandwidth_aware::Thresholds;
+use policy::travel::{self, Merge};
 use policy::{Capacity, Options, Policy, SizeBy, Summary, Task, assemble, forecast, plan_file, policies, tiers};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,16 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A profile, as written by `hearth record`
+    /// A profile, as written by `hearth record`; of several runs or ranks of one program several, see --merge
     #[arg(required_unless_present = "list")]
-    profile: Option<PathBuf>,
+    profile: Vec<PathBuf>,
+    /// How several profiles become one: the mean of runs of their own, or the sum of ranks that ran together
+    #[arg(long, value_name = "mean|sum", default_value = "mean")]
+    merge: Merge,
+    /// Plan for a run of other sizes: misses per byte of each site from the profile, bytes from this one, for which
+    /// `hearth record --sampler none` of the larger run is enough, or of its beginning
+    #[arg(long, value_name = "PROFILE")]
+    sizes: Option<PathBuf>,
     /// Capacity of the fastest tier: a size, or a share of the program's peak such as 50%
     #[arg(long, value_name = "SIZE")]
     fast: Option<Capacity>,
@@ -92,6 +100,8 @@ EXAMPLES
   hearth plan app.hearth --fast 25% --explain 1a2b       why is this site where it is?
   hearth plan app.hearth --fast 25% --what-if cxl-expander --what-if xeon-max-9480
   hearth plan app.hearth --traits                        traits to paste above each allocation
+  hearth plan rank-*.hearth --merge sum --fast 12GiB     ranks of one job, recorded one by one
+  hearth plan small.hearth --sizes large.hearth --fast 12GiB
 
 A summary goes to standard error. The plan is TOML: read it, edit it, compare it, then
   hearth run --plan plan.toml -- COMMAND";
@@ -107,7 +117,7 @@ enum Size {
 
 /// Runs the verb.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let Some(profile) = &args.profile else {
+    let Some(profile) = args.profile.first() else {
         output::print(&list())?;
         return Ok(ExitCode::SUCCESS);
     };
@@ -122,7 +132,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         },
         thresholds: args.thresholds,
     };
-    let observed = profile::open(profile)?.observed()?;
+    let (observed, said) = observed(&args.profile, args.merge, args.sizes.as_deref())?;
+    for note in said {
+        eprintln!("hearth: {note}");
+    }
     if args.instead.any() {
         let text = shown(
             &args.instead,
@@ -150,10 +163,43 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => output::print(&text)?,
     }
     eprint!("{}", summary(policy, &plan, &observed, &platform, options.size));
+    if let Some(note) = left(&task) {
+        eprintln!("  {note}");
+    }
     for note in decision.notes {
         eprintln!("  {note}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The profiles as one, at these sizes, and what the user should know of it.
+fn observed(files: &[PathBuf], merge: Merge, sizes: Option<&Path>) -> Result<(Observed, Vec<String>)> {
+    let open = |file: &Path| -> Result<Observed> { Ok(profile::open(file)?.observed()?) };
+    let all = files.iter().map(|f| open(f)).collect::<Result<Vec<_>>>()?;
+    let (mut observed, mut said) = match &all[..] {
+        [only] => (only.clone(), Vec::new()),
+        [first, others @ ..] => travel::merge(first, others, merge)?,
+        [] => bail!("name a profile"),
+    };
+    if let Some(file) = sizes {
+        let (resized, more) = travel::resized(&observed, &open(file)?)?;
+        observed = resized;
+        said.extend(more);
+    }
+    Ok((observed, said))
+}
+
+/// What the plan leaves of the fastest tier, unless the user said how much to use.
+fn left(task: &Task<'_>) -> Option<String> {
+    let (fastest, options) = (task.tiers.first()?, task.options);
+    let capacity = fastest.tier.capacity.filter(|_| options.fast.is_none())?.value;
+    let left = tiers::left(task.observed, capacity);
+    (left.0 > 0 && !options.capacities.contains_key(&fastest.tier.name)).then(|| {
+        format!(
+            "{left} of {} are left to what no plan places: small objects, stacks, libraries' data, page tables.",
+            fastest.tier.name
+        )
+    })
 }
 
 /// The platform to plan for.

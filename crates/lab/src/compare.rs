@@ -10,7 +10,7 @@ use crate::job::Reading;
 use crate::run::{self, Fast, Outcome, Placement, Progress, Request};
 use crate::scale::Scaled;
 use ::model::{Bytes, Comparison, Nanos, PlacementRun};
-use policy::{Capacity, Options};
+use policy::Options;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -279,8 +279,10 @@ impl Compare {
 
     fn plan(&self, name: &str, seen: &::model::Observed, fast: Bytes, percent: f64) -> Result<PathBuf, Error> {
         let decide = || {
-            let options = Options { fast: Some(Capacity::Size(fast)), ..Options::default() };
-            policy::policies::find(name)?.decide(seen, &self.base.platform, &options)
+            let mut platform = self.base.platform.clone();
+            let capacity = platform.tiers.first_mut().and_then(|fastest| fastest.capacity.as_mut());
+            capacity.into_iter().for_each(|c| c.value = fast);
+            policy::policies::find(name)?.decide(seen, &platform, &Options::default())
         };
         let plan = decide().map_err(|e| Error(e.to_string()))?;
         let file = self.folder.join(format!("{name}-{percent}.toml"));

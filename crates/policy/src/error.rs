@@ -29,6 +29,17 @@ pub enum Error {
         /// What made the profile's samples.
         sampler: String,
     },
+    /// Profiles to merge of which only some hold access samples.
+    #[error(
+        "profile {number} has {} access samples and the first has {}: merge profiles that were recorded alike, or leave those without samples out",
+        if *.without { "no" } else { "some" }, if *.without { "some" } else { "none" }
+    )]
+    NotAlike {
+        /// Which one, counted from 1.
+        number: usize,
+        /// It has none, and the first has some; else the other way round.
+        without: bool,
+    },
     /// The platform has fewer than two tiers to choose between.
     #[error(
         "platform `{platform}` has one kind of memory, so there is nothing to choose between; say with --fast SIZE how much of it shall count as fast, or plan for another machine with --platform"

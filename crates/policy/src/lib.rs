@@ -6,7 +6,8 @@
 //!    registered by one line in [`policies::ALL`]**; nothing else knows their names.
 //! 3. [`cost`] predicts how long the program takes by a placement: what `--compare` shows and the exact policy minimises.
 //! 4. [`assemble`] makes the [`model::Plan`] of a policy's placements; [`plan_file`] writes and reads it as TOML.
-//! 5. [`Summary`] says what a plan does: bytes and share of misses per tier, and what does not fit.
+//! 5. [`travel`] makes one profile of several, and of a small run's rates and a large run's sizes.
+//! 6. [`Summary`] says what a plan does: bytes and share of misses per tier, and what does not fit.
 //!
 //! ```
 //! use hearth_policy::{Error, Options, plan_file, policies};
@@ -30,6 +31,7 @@ mod summary;
 mod task;
 pub mod tiers;
 pub mod traits;
+pub mod travel;
 
 pub use assemble::{Decision, Placement, assemble};
 pub use error::Error;

@@ -101,8 +101,8 @@ pub struct TierUse {
 
 /// The tiers to fill, fastest first, at least two; the last is the default for whatever fits nowhere else.
 ///
-/// Budgets are the user's, else the platform's capacity; they are above 0 and never above what the platform says it
-/// has. The slowest tier has a budget only if the user gave it one.
+/// Budgets are the user's, else the platform's capacity, of the fastest tier less what is [`left`]; they are above 0 and never above
+/// what the platform says it has. The slowest tier has a budget only if the user gave it one.
 pub fn resolve(observed: &Observed, platform: &Platform, options: &Options) -> Result<Vec<TierUse>, Error> {
     if observed.sites.is_empty() {
         return Err(Error::NoSites { threshold: observed.threshold });
@@ -137,6 +137,9 @@ pub fn resolve(observed: &Observed, platform: &Platform, options: &Options) -> R
             }
             (Some(asked), _) => Some(asked),
             (None, _) if k == last => None,
+            (None, Some(has)) if has.value > Bytes(0) && k == 0 => {
+                Some(Bytes(has.value.0 - left(observed, has.value).0))
+            }
             (None, Some(has)) if has.value > Bytes(0) => Some(has.value),
             (None, Some(_)) => return Err(Error::ZeroCapacity { tier: tier.name.clone() }),
             (None, None) => {
@@ -147,6 +150,17 @@ pub fn resolve(observed: &Observed, platform: &Platform, options: &Options) -> R
         uses.push(TierUse { tier: tier.clone(), budget, coefficients });
     }
     Ok(uses)
+}
+
+/// What a fastest tier of this capacity is not to be filled with, as memory that no plan places lies there first: objects below the
+/// recording's threshold, stacks, libraries' data, and the page tables of all (eight bytes a page). Of the reading of the profile that
+/// found most memory resident; at most half of the capacity, since a program of small objects alone would leave none.
+pub fn left(observed: &Observed, capacity: Bytes) -> Bytes {
+    let Some(fullest) = observed.fullest else { return Bytes(0) };
+    let then = observed.timeline.iter().rev().find(|p| p.at <= fullest.at);
+    let objects: Bytes = then.iter().flat_map(|p| &p.resident).map(|(_, b)| *b).sum();
+    let (anonymous, tables) = (fullest.anonymous.0, fullest.anonymous.0 / 512);
+    Bytes((anonymous.saturating_sub(objects.0) + tables).min(capacity.0 / 2))
 }
 
 /// Two tiers `fast` and `slow` of a platform that has one: both are that one memory, so placing between them changes

@@ -271,3 +271,28 @@ proptest! {
         prop_assert!(taken + largest >= best, "{taken} of {best}");
     }
 }
+
+/// What no plan places lies in the fastest tier first: by the profile's fullest reading, and never more than half of the tier. Who says
+/// how much to use gets that.
+#[test]
+fn room_is_left_for_what_no_plan_places() {
+    const MIB: u64 = 1 << 20;
+    let mut seen = observed(vec![site(1, 40 * MIB, 900.0, 0.0), site(2, 20 * MIB, 100.0, 0.0)]);
+    seen.timeline[0].resident = vec![(SiteId(1), Bytes(40 * MIB)), (SiteId(2), Bytes(20 * MIB))];
+    let platform = platform(vec![tier("dram", 0, 64 * MIB), tier("nvm", 1, 1 << 30)]);
+    let budget = |seen: &Observed, options: &Options| {
+        let plan = decide(seen, &platform, options).unwrap();
+        (plan.tiers[0].budget.unwrap().0, tier_of(&plan, 2).to_string())
+    };
+    let none = Options::default();
+    assert_eq!(budget(&seen, &none), (64 * MIB, "dram".to_string()), "nothing is known of it");
+    let reading =
+        |anonymous: u64| Some(model::observed::Memory { at: Nanos(5), anonymous: Bytes(anonymous), huge: Bytes(0) });
+    // 4 MiB beside the objects, and an eighth of a MiB of page tables for 64 MiB: 20 MiB do not fit any more.
+    seen.fullest = reading(64 * MIB);
+    assert_eq!(budget(&seen, &none), (64 * MIB - 4 * MIB - MIB / 8, "nvm".to_string()));
+    let all = Options { fast: Some(Capacity::Size(Bytes(64 * MIB))), ..Options::default() };
+    assert_eq!(budget(&seen, &all), (64 * MIB, "dram".to_string()));
+    seen.fullest = reading(512 * MIB);
+    assert_eq!(budget(&seen, &none).0, 32 * MIB);
+}

@@ -7,6 +7,7 @@
 //!
 //! * [`firefox`](firefox()) – the same for the Firefox profiler.
 //! * [`diff`](diff()), [`diff_table`], [`diff_page`] – two profiles, before and after a guided run.
+//! * [`plan_diff`], [`plan_diff_table`] – two plans.
 //! * [`landing`](landing()) – a guided run: planned against real.
 //!
 //! * [`forecast`](forecast()), [`machines`], [`explanation`] – what plans are predicted to do.
@@ -26,6 +27,7 @@ mod forecast;
 pub mod html;
 mod json;
 mod landing;
+mod plans;
 mod site;
 mod suite;
 mod table;
@@ -38,6 +40,7 @@ pub use firefox::firefox;
 pub use forecast::{explanation, forecast, machines};
 pub use json::{JSON_VERSION, json};
 pub use landing::landing;
+pub use plans::{PLAN_DIFF_VERSION, PlanDiff, plan_diff, plan_diff_table};
 pub use site::{NoSite, find, site};
 pub use suite::{suite_markdown, suite_page, suite_svg};
 pub use table::table;

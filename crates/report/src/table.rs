@@ -123,7 +123,7 @@ fn figures_of_rest(rest: &[&SiteUse], total: f64) -> [String; 9] {
 }
 
 /// An id with its label in at most `width` columns: in full, else briefly, else cut.
-fn fit(name: &str, width: usize) -> String {
+pub(crate) fn fit(name: &str, width: usize) -> String {
     match name.split_once("  ") {
         Some((id, label)) if name.width() > width => cut(&format!("{id}  {}", words::brief(label)), width),
         _ => cut(name, width),

@@ -1,0 +1,132 @@
+//! Several runs as one, and a small run's misses with a large run's sizes.
+
+mod common;
+
+use common::{observed, site};
+use hearth_policy::travel::{Merge, merge, resized};
+use hearth_policy::{Capacity, Error, Options, policies};
+use model::observed::TimePoint;
+use model::*;
+
+const MIB: u64 = 1 << 20;
+
+fn id(n: u64) -> SiteId {
+    SiteId(n)
+}
+
+/// The same sites as another build names them: other ids and offsets, the same lines.
+fn rebuilt(mut o: Observed) -> Observed {
+    for s in &mut o.sites {
+        s.site.id = SiteId(s.site.id.0 + 1000);
+        s.site.frames[0].offset += 0x40;
+        s.site.frames[0].module.as_mut().unwrap().build_id = "cd34".to_string();
+    }
+    for p in &mut o.timeline {
+        p.live.iter_mut().for_each(|(s, _)| s.0 += 1000);
+        p.misses.iter_mut().for_each(|(s, _)| s.0 += 1000);
+    }
+    o
+}
+
+fn found(o: &Observed, n: u64) -> &SiteUse {
+    o.sites.iter().find(|s| s.site.id == id(n)).unwrap_or_else(|| panic!("no site {n}"))
+}
+
+#[test]
+fn ranks_add_up_and_runs_are_averaged() {
+    let a = observed(vec![site(1, 8 * MIB, 3000.0, 100.0), site(2, 4 * MIB, 100.0, 0.0)]);
+    let b = observed(vec![site(1, 4 * MIB, 1000.0, 300.0), site(3, 2 * MIB, 50.0, 0.0)]);
+    let (sum, notes) = merge(&a, std::slice::from_ref(&b), Merge::Sum).unwrap();
+    let one = found(&sum, 1);
+    assert_eq!((one.peak, one.load_misses, one.store_misses, one.objects), (Bytes(12 * MIB), 4000.0, 400.0, 2));
+    assert_eq!((found(&sum, 2).peak, found(&sum, 3).peak), (Bytes(4 * MIB), Bytes(2 * MIB)));
+    assert_eq!((sum.processes, sum.peak(), sum.duration), (2, Bytes(18 * MIB), a.duration));
+    assert_eq!(notes, ["Of the sites of profile 2 1 were found by id, 0 by source form, and 1 are in no other."]);
+    let (mean, _) = merge(&a, &[b], Merge::Mean).unwrap();
+    let one = found(&mean, 1);
+    assert_eq!((one.peak, one.load_misses, one.store_misses), (Bytes(6 * MIB), 2000.0, 200.0));
+    // One that is in one run of two counts half.
+    assert_eq!((found(&mean, 3).peak, found(&mean, 3).load_misses, mean.processes), (Bytes(MIB), 25.0, 1));
+    assert_eq!(mean.peak(), Bytes(9 * MIB));
+}
+
+/// Runs of different lengths are laid over each other part by part, ranks moment by moment; no miss is lost.
+#[test]
+fn timelines_are_laid_over_each_other() {
+    let point = |at: u64, bytes: u64, misses: f64| TimePoint {
+        at: Nanos(at),
+        live: vec![(id(1), Bytes(bytes))],
+        misses: vec![(id(1), misses)],
+        resident: vec![],
+    };
+    let run = |length: u64| {
+        let timeline = (0..4).map(|n| point(n * length / 4, (n + 1) * 100, 10.0 * (n + 1) as f64)).collect();
+        Observed { duration: Nanos(length), timeline, ..observed(vec![site(1, 400, 100.0, 0.0)]) }
+    };
+    let misses = |o: &Observed| o.timeline.iter().map(|p| p.misses.iter().map(|m| m.1).sum()).collect::<Vec<f64>>();
+    let live = |o: &Observed| o.timeline.iter().map(|p| p.live.iter().map(|l| l.1.0).sum()).collect::<Vec<u64>>();
+    let (mean, _) = merge(&run(1000), &[run(3000)], Merge::Mean).unwrap();
+    assert_eq!(
+        (mean.duration, misses(&mean), live(&mean)),
+        (Nanos(2000), vec![10.0, 20.0, 30.0, 40.0], vec![100, 200, 300, 400])
+    );
+    let (sum, _) = merge(&run(2000), &[run(4000)], Merge::Sum).unwrap();
+    assert_eq!((sum.duration, live(&sum)), (Nanos(4000), vec![300, 600, 300, 400]));
+    assert_eq!(misses(&sum), vec![40.0, 90.0, 30.0, 40.0]);
+    let (same, notes) = merge(&run(1000), &[], Merge::Sum).unwrap();
+    assert_eq!((misses(&same), notes), (misses(&run(1000)), vec![]));
+}
+
+#[test]
+fn sites_of_another_build_are_found_by_their_source() {
+    let a = observed(vec![site(1, 8 * MIB, 3000.0, 0.0), site(2, 4 * MIB, 100.0, 0.0)]);
+    let mut b = rebuilt(a.clone());
+    b.sites.push(site(77, MIB, 1.0, 0.0));
+    let (sum, notes) = merge(&a, &[b], Merge::Sum).unwrap();
+    assert_eq!((found(&sum, 1).load_misses, found(&sum, 2).load_misses, sum.sites.len()), (6000.0, 200.0, 3));
+    assert_eq!(sum.timeline[0].live.iter().find(|l| l.0 == id(1)).unwrap().1, Bytes(16 * MIB));
+    assert_eq!(notes, ["Of the sites of profile 2 0 were found by id, 2 by source form, and 1 are in no other."]);
+    // Two sites of one source form: the hotter one is meant.
+    let mut twice = a.clone();
+    let mut twin = site(9, MIB, 5000.0, 0.0);
+    twin.site.frames[0].source = twice.sites[0].site.frames[0].source.clone();
+    twice.sites.push(twin);
+    let (sum, notes) = merge(&twice, &[rebuilt(a)], Merge::Sum).unwrap();
+    assert_eq!(found(&sum, 9).load_misses, 8000.0);
+    assert!(notes[0].contains("2 by source form (1 of them fit several, of which the hottest was taken)"), "{notes:?}");
+}
+
+#[test]
+fn profiles_with_and_without_samples_are_not_merged() {
+    let a = observed(vec![site(1, MIB, 10.0, 0.0)]);
+    let blind = Observed { sampler: "none".into(), ..observed(vec![site(1, MIB, 0.0, 0.0)]) };
+    let error = merge(&a, &[a.clone(), blind.clone()], Merge::Mean).unwrap_err();
+    assert_eq!(error, Error::NotAlike { number: 3, without: true });
+    assert!(error.to_string().starts_with("profile 3 has no access samples and the first has some: "), "{error}");
+    assert!(matches!(resized(&blind, &a), Err(Error::NoSamples { .. })));
+}
+
+/// A site that is four times as large has four times the misses; one that stays the same does not; and the plan is of the larger run.
+#[test]
+fn a_small_run_says_where_a_large_one_is_hot() {
+    let small = observed(vec![site(1, 4 * MIB, 4000.0, 400.0), site(2, 8 * MIB, 800.0, 0.0), site(5, MIB, 10.0, 0.0)]);
+    let mut large =
+        rebuilt(observed(vec![site(1, 16 * MIB, 0.0, 0.0), site(2, 8 * MIB, 0.0, 0.0), site(7, MIB, 0.0, 0.0)]));
+    large.sampler = "none".into();
+    large.duration = Nanos(100_000_000);
+    let (both, notes) = resized(&small, &large).unwrap();
+    let one = found(&both, 1001);
+    assert_eq!((one.peak, one.load_misses, one.store_misses, one.samples), (Bytes(16 * MIB), 16_000.0, 1600.0, 10));
+    assert_eq!((found(&both, 1002).load_misses, found(&both, 1007).load_misses), (800.0, 0.0));
+    assert_eq!(both.sampler, "page-fault");
+    let longer = (17_600.0 + 800.0) / (4400.0 + 800.0 + 10.0);
+    assert!((both.duration.0 as f64 / 1e9 - longer).abs() < 1e-6, "{:?}", both.duration);
+    assert_eq!(both.timeline[0].live.len(), 2);
+    assert!(notes[0].contains("0 were found by id, 2 by source form, and 1 are in no other"), "{notes:?}");
+    assert!(notes[1].starts_with("1 of the profile's sites, with 0.2% of its misses, are not in"), "{notes:?}");
+    let options = Options { fast: Some(Capacity::Size(Bytes(16 * MIB))), ..Options::default() };
+    let platform = common::platform(vec![common::tier("dram", 0, 1 << 30), common::tier("nvm", 1, 1 << 30)]);
+    let plan = policies::find("density").unwrap().decide(&both, &platform, &options).unwrap();
+    let place = |n: u64| plan.sites.iter().find(|s| s.id == id(n)).map(|s| s.tier.clone()).unwrap();
+    assert_eq!((place(1001), place(1002)), ("dram".to_string(), "nvm".to_string()));
+}
