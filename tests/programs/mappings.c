@@ -5,7 +5,8 @@
  * Turns, each with its contents checked: a mapping grows and moves (mremap), loses its middle to another place, is mapped over (MAP_FIXED), is
  * unmapped by a bare system call and the place taken by a read-only mapping of a file; another is write-protected like a garbage
  * collector's, its fault handled and counted; a thread lives on a mapped stack and is interrupted by signals whose frames are put
- * there; a coroutine does the same; a heap is reserved, opened bit by bit, closed in its middle and opened again; a child reads and writes what it inherited; system calls fill mappings and static data.
+ * there; a coroutine does the same; a heap is reserved, opened bit by bit, closed in its middle and opened again; a child reads and
+ * writes what it inherited; system calls fill mappings and static data.
  * Prints how many turns were made and ends with 0, or says what was wrong and ends with 1.
  */
 #define _GNU_SOURCE

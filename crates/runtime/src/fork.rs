@@ -67,7 +67,7 @@ fn copy(start: usize, len: usize) {
     if !unsafe { sys::protect(start, len, rw) } {
         return;
     }
-    let copy = sys::map_lazily(len, rw);
+    let copy = sys::map_lazily(len);
     if copy == 0 {
         return;
     }

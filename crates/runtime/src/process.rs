@@ -67,7 +67,7 @@ pub fn introduce() {
 
 /// Prepares to notice forks. Called by the constructor.
 pub fn prepare() -> bool {
-    let page = sys::map_lazily(4096, libc::PROT_READ | libc::PROT_WRITE);
+    let page = sys::map_lazily(4096);
     // SAFETY: our own fresh page.
     if page == 0 || unsafe { sys::call3(libc::SYS_madvise, page, 4096, libc::MADV_WIPEONFORK as usize) } != 0 {
         return false;

@@ -163,8 +163,8 @@ pub unsafe fn protect(start: usize, len: usize, prot: i32) -> bool {
 
 /// Maps fresh zeroed memory that does not count against overcommit until touched; 0 on failure. Never huge pages: it is
 /// for what is mostly empty, and a huge page of fast memory for a few entries is one that the program lacks.
-pub fn map_lazily(len: usize, prot: i32) -> usize {
-    let at = reserve(len, prot);
+pub fn map_lazily(len: usize) -> usize {
+    let at = reserve(len, libc::PROT_READ | libc::PROT_WRITE);
     if at != 0 {
         // SAFETY: the fresh mapping. A kernel without huge pages refuses, which is as good.
         unsafe { call3(libc::SYS_madvise, at, len, libc::MADV_NOHUGEPAGE as usize) };
@@ -175,7 +175,7 @@ pub fn map_lazily(len: usize, prot: i32) -> usize {
 /// [`map_lazily`] for a table of the runtime's own, which a core dump of the program is spared: some have a word for each page
 /// of a terabyte.
 pub fn map_table(len: usize) -> usize {
-    let at = map_lazily(len, libc::PROT_READ | libc::PROT_WRITE);
+    let at = map_lazily(len);
     if at != 0 {
         dump(at, len, false);
     }

@@ -137,7 +137,7 @@ impl Slot {
     /// A signal stack of the sampler's own; `None` if there is no memory for it.
     fn signal_stack(&self) -> Option<libc::stack_t> {
         if self.stack.load(Relaxed) == 0 {
-            self.stack.store(sys::map_lazily(SIGNAL_STACK, libc::PROT_READ | libc::PROT_WRITE), Relaxed);
+            self.stack.store(sys::map_lazily(SIGNAL_STACK), Relaxed);
         }
         let at = self.stack.load(Relaxed);
         (at != 0).then_some(libc::stack_t { ss_sp: at as *mut _, ss_flags: 0, ss_size: SIGNAL_STACK })

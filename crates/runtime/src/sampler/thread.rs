@@ -45,7 +45,7 @@ fn sleep(ns: u64) {
 
 /// Starts the thread, with all signals blocked for ever.
 pub fn start() {
-    let at = sys::map_lazily(STACK, libc::PROT_READ | libc::PROT_WRITE);
+    let at = sys::map_lazily(STACK);
     if at == 0 {
         return;
     }

@@ -87,19 +87,8 @@ pub fn forget_parent() {
 fn read_of<'a>(tid: u32, name: &[u8], to: &'a mut [u8]) -> &'a [u8] {
     let (mut path, mut digits) = ([0u8; 64], [0u8; 20]);
     let number = crate::process::number(tid.into(), 10, &mut digits);
-    let Some(path) = join(&mut path, &[b"/proc/self/task/", number, name]) else { return &[] };
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
-    // SAFETY: reads at most the buffer's length from a descriptor of our own.
-    let len = unsafe {
-        let fd = sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0]);
-        if fd < 0 {
-            return &[];
-        }
-        let len = sys::call3(libc::SYS_read, fd as usize, to.as_mut_ptr() as usize, to.len());
-        sys::call3(libc::SYS_close, fd as usize, 0, 0);
-        len
-    };
-    to.get(..len.max(0) as usize).unwrap_or(&[])
+    let path = join(&mut path, &[b"/proc/self/task/", number, name]);
+    path.and_then(|path| sys::read_file(path, to)).unwrap_or_default()
 }
 
 /// How often the kernel has put a thread to sleep or in another's favour aside (proc_pid_status(5)). None: SIGSYS is blocked, and
