@@ -1,5 +1,5 @@
-//! Profiles travel: several runs of a program as one, and what a small run says of a larger one (MemBrain, paper 003 section 2.2;
-//! ecoHMEM, paper 000 section V: "matching from the binary or the source form").
+//! Profiles travel: several runs of a program as one (paper 000, section VIII: profiles of a job's processes by sum and by average),
+//! and what a small run says of a larger one (paper 003, sections 3.4 and 5.3).
 //!
 //! Sites are the same if their ids are, or else, as between builds, if they have the same stack in source form; of several with the
 //! same one the hottest is meant.

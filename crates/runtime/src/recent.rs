@@ -1,14 +1,14 @@
-//! Objects that were freed just now: the next one of their size gets their memory, which is still in the processor's caches.
+//! Objects that were freed just now: the next one of their size gets their memory.
 //!
-//! jemalloc has no thread caches here (they need thread-local storage with destructors) and takes the lowest or oldest extent that
-//! fits, so that to a program every new object would be cold. Databases, which allocate and free blocks of 8 KiB all the time, were a
-//! tenth slower for it. Threads are spread over the places as they are over arenas, and nobody waits for a place.
+//! jemalloc has no thread caches here (they need thread-local storage with destructors), so that each object would cost it an extent
+//! found, split and merged again. A database that makes and frees blocks of some KiB all the time spent a third more of its time in the
+//! runtime for it. Threads are spread over the places as they are over arenas, and nobody waits for a place.
 
 use crate::{heap, plan, range};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
-/// Largest object to keep: the caches hold no more of it.
+/// Largest object to keep. Larger ones cost the program more than their allocation does.
 const LARGEST: usize = 32 << 10;
 /// Objects of a place, and their bytes at most.
 const OBJECTS: usize = 8;
