@@ -15,9 +15,13 @@ use crate::touches::{Touch, Touches};
 use foldhash::{HashMap, HashSet};
 use model::{ChunkAt, Module, SiteId, SiteKind};
 use profile::estimate::Burst;
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use wire::event::{NO_MODULE, STATIC_DATA};
 use wire::process::MAX_TIERS;
+
+/// Most fresh objects: so few that their table stays in a processor's cache.
+const FRESH: usize = 512;
 
 /// A process that reported.
 #[derive(Clone, Debug)]
@@ -192,6 +196,13 @@ pub struct SiteTally {
     pub fullest: BTreeMap<i32, u64>,
 }
 
+impl SiteTally {
+    fn add(&mut self, bytes: u64) {
+        self.alive += bytes;
+        self.peak = self.peak.max(self.alive);
+    }
+}
+
 /// Sums over the run.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -206,12 +217,21 @@ pub struct Tally {
 /// The follower of one process.
 pub struct Follower {
     process: usize,
-    inbox: Vec<Taken>,
-    /// Taken out of the inbox, in the order in which they are to be applied.
-    held: VecDeque<Taken>,
+    /// Events that are not applied yet, and before them some that are: first those that are sorted, in the order in which they
+    /// are to be applied, then new ones.
+    events: Vec<Taken>,
+    applied: usize,
+    sorted: usize,
+    /// Ends that were told with beginnings which are applied: time and address, the earliest first.
+    ends: BinaryHeap<Reverse<(u64, u64)>>,
     modules: HashMap<u16, Module>,
     told: HashSet<SiteId>,
     live: Live,
+    /// Objects that came to life in the events that are being applied. Most that ever live do so for microseconds, and never
+    /// need a place among the others. Empty between two calls of `apply`.
+    fresh: HashMap<u64, Object>,
+    /// Events were lost: what comes to life may lie where something was that is not known to be dead.
+    lossy: bool,
     misses: Option<Misses>,
     touches: Touches,
     /// Modules that were seen, with the addresses of their variables.
@@ -224,11 +244,15 @@ impl Follower {
     pub fn new(process: usize) -> Follower {
         Follower {
             process,
-            inbox: Vec::new(),
-            held: VecDeque::new(),
+            events: Vec::new(),
+            applied: 0,
+            sorted: 0,
+            ends: BinaryHeap::new(),
             modules: HashMap::default(),
             told: HashSet::default(),
             live: Live::default(),
+            fresh: HashMap::default(),
+            lossy: false,
             misses: None,
             touches: Touches::default(),
             loaded: HashMap::default(),
@@ -241,9 +265,14 @@ impl Follower {
         self.misses = Some(misses);
     }
 
+    /// Events are missing.
+    pub fn lost_events(&mut self) {
+        self.lossy = true;
+    }
+
     /// Where newly drained events go.
     pub fn inbox(&mut self) -> &mut Vec<Taken> {
-        &mut self.inbox
+        &mut self.events
     }
 
     /// Live objects.
@@ -258,19 +287,38 @@ impl Follower {
 
     /// Applies held events up to `horizon` (ns since the start of the run).
     pub fn apply(&mut self, horizon: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
-        if !self.inbox.is_empty() {
-            self.held.extend(self.inbox.drain(..));
+        if self.events.len() > self.sorted {
+            self.events.drain(..std::mem::take(&mut self.applied));
             // Stable: events of one time keep the order of their ring. Definitions come first whatever their time, since
             // another thread may use what this one defined.
-            self.held.make_contiguous().sort_by_key(|t| {
+            self.events.sort_by_key(|t| {
                 (!matches!(t.what, What::Module { .. }), !matches!(t.what, What::Site { .. }), t.time)
             });
+            self.sorted = self.events.len();
         }
-        let due = |t: &Taken| t.time <= horizon || matches!(t.what, What::Module { .. } | What::Site { .. });
-        while self.held.front().is_some_and(due) {
-            let Some(taken) = self.held.pop_front() else { break };
-            self.one(taken, tally, sink)?;
+        let defines = |t: &Taken| matches!(t.what, What::Module { .. } | What::Site { .. });
+        let due = |t: &Taken| t.time <= horizon || defines(t);
+        // Out of the way, so that they can be looked at where they are: there are many.
+        let events = std::mem::take(&mut self.events);
+        let mut told = Ok(());
+        while told.is_ok() {
+            let next = events.get(self.applied).filter(|t| due(t));
+            let until = next.map_or(horizon, |t| if defines(t) { 0 } else { t.time });
+            told = match (self.ends.peek(), next) {
+                (Some(&Reverse((time, addr))), _) if time <= until => {
+                    self.ends.pop();
+                    self.free(addr, time, tally, sink)
+                }
+                (_, Some(taken)) => {
+                    self.applied += 1;
+                    self.one(taken, tally, sink)
+                }
+                (_, None) => break,
+            };
         }
+        self.events = events;
+        told?;
+        self.settle(tally, sink)?;
         if let Some(misses) = &mut self.misses {
             misses.settle(horizon, &self.live);
         }
@@ -280,7 +328,11 @@ impl Follower {
     /// A miss was sampled. Events before it are applied first: those that matter to it were told before it happened.
     #[inline]
     pub fn miss(&mut self, miss: &Miss, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
-        if !self.inbox.is_empty() || self.held.front().is_some_and(|t| t.time <= miss.time_ns) {
+        let before = |time: u64| time <= miss.time_ns;
+        if self.events.len() > self.sorted
+            || self.events.get(self.applied).is_some_and(|t| before(t.time))
+            || self.ends.peek().is_some_and(|&Reverse((time, _))| before(time))
+        {
             self.apply(miss.time_ns, tally, sink)?;
         }
         if let Some(misses) = &mut self.misses {
@@ -319,14 +371,14 @@ impl Follower {
         Ok(())
     }
 
-    fn one(&mut self, taken: Taken, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
-        let Taken { tid, time, what } = taken;
+    fn one(&mut self, taken: &Taken, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+        let &Taken { tid, time, ref what } = taken;
         self.last_ns = self.last_ns.max(time);
-        match what {
-            What::Module { index, module } => {
-                self.modules.insert(index, module);
+        match *what {
+            What::Module { index, ref module } => {
+                self.modules.insert(index, module.clone());
             }
-            What::Site { site, frames, truncated } => {
+            What::Site { site, ref frames, truncated } => {
                 if !self.told.insert(site) {
                     return Ok(());
                 }
@@ -334,9 +386,19 @@ impl Follower {
                 sink.site(self.process, site, &frames, truncated)?;
                 tally.sites.entry(site).or_default().frames = frames;
             }
-            What::Alloc { addr, size, site, tier, realloc, kind } => {
+            What::Alloc { addr, size, site, tier, realloc, kind, ended } => {
+                self.ends.extend(ended.map(|end| Reverse((end.get(), addr))));
+                let fresh = kind == SiteKind::Allocation && self.misses.is_none();
+                if let Some(old) = self.fresh.remove(&addr) {
+                    self.over(&old, time, tally, sink)?;
+                }
+                if !fresh || self.fresh.len() >= FRESH {
+                    self.settle(tally, sink)?;
+                }
                 // Addresses that are handed out again were freed, even if that event was lost.
-                self.clear(addr, size.max(1), time, tally, sink)?;
+                if !fresh || realloc || self.lossy {
+                    self.clear(addr, size.max(1), time, tally, sink)?;
+                }
                 tally.objects += 1;
                 let object = Object { id: tally.objects, addr, size, site, tier, tid, alloc_ns: time, realloc, kind };
                 let s = tally.sites.entry(site).or_default();
@@ -347,29 +409,48 @@ impl Follower {
                     *n += 1;
                     *b += size;
                 }
-                self.add(object, tally, sink)?;
-            }
-            What::Unmap { addr, size } => self.clear(addr, size, time, tally, sink)?,
-            What::Free { addr } => {
-                // Unknown: allocated before a fork, or its allocation was lost. Older than the object: that one was
-                // put to rest already when its address was handed out again.
-                if self.live.get(addr).is_some_and(|o| o.alloc_ns <= time) {
-                    self.bury(addr, time, tally, sink)?;
+                if !fresh {
+                    return self.add(object, tally, sink);
                 }
+                s.add(size);
+                self.fresh.insert(addr, object);
+                sink.born(self.process, &object)?;
             }
-            What::Visit { addr, ip, object, site, wait_ns, store, burst } => {
+            What::Unmap { addr, size } => {
+                self.settle(tally, sink)?;
+                self.clear(addr, size, time, tally, sink)?;
+            }
+            What::Free { addr } => self.free(addr, time, tally, sink)?,
+            What::Visit { addr, ip, object, site, wait_ns, store, ref burst } => {
                 tally.visits += 1;
+                self.settle(tally, sink)?;
                 let Some((object, site)) = self.sampled(object, site, addr) else { return Ok(()) };
                 let touch = Touch { loads: u64::from(!store), stores: u64::from(store), ..Touch::default() };
                 self.touches.add(Place::Site(site), ip, &touch);
+                let burst = burst.as_deref().copied();
                 let visit = Visit { tid, time_ns: time, addr, ip, site, wait_ns, store, burst };
                 sink.visit(self.process, object.as_ref(), &visit)?;
             }
             What::Quiet { page, object, site, wait_ns } => {
+                self.settle(tally, sink)?;
                 let Some((object, site)) = self.sampled(object, site, page) else { return Ok(()) };
                 let quiet = Quiet { time_ns: time, page, site, wait_ns };
                 sink.quiet(self.process, object.as_ref(), &quiet)?;
             }
+        }
+        Ok(())
+    }
+
+    /// The object at this address is no more.
+    fn free(&mut self, addr: u64, time: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+        self.last_ns = self.last_ns.max(time);
+        if let Some(object) = self.fresh.remove(&addr) {
+            return self.over(&object, time, tally, sink);
+        }
+        // Unknown: allocated before a fork, or its allocation was lost. Older than the object: that one was
+        // put to rest already when its address was handed out again.
+        if self.live.get(addr).is_some_and(|o| o.alloc_ns <= time) {
+            self.bury(addr, time, tally, sink)?;
         }
         Ok(())
     }
@@ -412,9 +493,7 @@ impl Follower {
     }
 
     fn add(&mut self, object: Object, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
-        let s = tally.sites.entry(object.site).or_default();
-        s.alive += object.size;
-        s.peak = s.peak.max(s.alive);
+        tally.sites.entry(object.site).or_default().add(object.size);
         if let Some(misses) = &mut self.misses {
             misses.settle(object.alloc_ns, &self.live);
         }
@@ -461,8 +540,8 @@ impl Follower {
                 }
                 let addr = loaded.bias.wrapping_add(v.offset);
                 let (size, site, kind) = (v.size, v.site, SiteKind::Static);
-                let what = What::Alloc { addr, size, site, tier: 0, realloc: false, kind };
-                self.one(Taken { tid: 0, time, what }, tally, sink)?;
+                let what = What::Alloc { addr, size, site, tier: 0, realloc: false, kind, ended: None };
+                self.one(&Taken { tid: 0, time, what }, tally, sink)?;
                 addresses.push(addr);
             }
             self.loaded.insert(loaded.clone(), addresses);
@@ -478,14 +557,34 @@ impl Follower {
         if let Some(misses) = &mut self.misses {
             misses.died(&object, time);
         }
+        self.over(&object, time, tally, sink)
+    }
+
+    /// Tells the death of an object that is out of the tables already.
+    fn over(&self, object: &Object, time: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
         if let Some(s) = tally.sites.get_mut(&object.site) {
             s.alive = s.alive.saturating_sub(object.size);
         }
-        sink.died(self.process, &object, time)
+        sink.died(self.process, object, time)
+    }
+
+    /// Gives the fresh objects their places among the others: they are told of already.
+    fn settle(&mut self, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+        if self.fresh.is_empty() {
+            return Ok(());
+        }
+        let mut fresh: Vec<Object> = self.fresh.drain().map(|(_, o)| o).collect();
+        fresh.sort_unstable_by_key(|o| o.alloc_ns);
+        for object in fresh {
+            self.clear(object.addr, object.size.max(1), object.alloc_ns, tally, sink)?;
+            self.live.insert(object);
+        }
+        Ok(())
     }
 
     /// The process has ended: its memory is not alive any more (its objects stay without a time of their own).
     pub fn end(&mut self, end_ns: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+        self.settle(tally, sink)?;
         for object in std::mem::take(&mut self.live) {
             if let Some(s) = tally.sites.get_mut(&object.site) {
                 s.alive = s.alive.saturating_sub(object.size);
@@ -532,6 +631,10 @@ mod tests {
             self.0.push(format!("-{:x}@{free_ns}", o.addr));
             Ok(())
         }
+        fn visit(&mut self, _: usize, o: Option<&Object>, _: &Visit) -> Result<(), Error> {
+            self.0.push(format!("seen {:x}", o.map_or(0, |o| o.addr)));
+            Ok(())
+        }
         fn site(&mut self, _: usize, s: SiteId, frames: &[RawFrame], _: bool) -> Result<(), Error> {
             self.0.push(format!("site {} {:?}", s.0, frames[0].module.as_ref().map(|m| m.path.clone())));
             Ok(())
@@ -539,11 +642,12 @@ mod tests {
     }
 
     fn alloc(time: u64, addr: u64, size: u64) -> Taken {
-        Taken {
-            tid: 1,
-            time,
-            what: What::Alloc { addr, size, site: SiteId(7), tier: 0, realloc: false, kind: SiteKind::Allocation },
-        }
+        brief(time, addr, size, 0)
+    }
+    /// One whose end was told with it.
+    fn brief(time: u64, addr: u64, size: u64, end: u64) -> Taken {
+        let (site, kind, ended) = (SiteId(7), SiteKind::Allocation, std::num::NonZeroU64::new(end));
+        Taken { tid: 1, time, what: What::Alloc { addr, size, site, tier: 0, realloc: false, kind, ended } }
     }
     fn free(time: u64, addr: u64) -> Taken {
         Taken { tid: 2, time, what: What::Free { addr } }
@@ -575,7 +679,54 @@ mod tests {
     fn a_lost_free_ends_when_the_address_is_handed_out_again_and_a_late_one_does_no_harm() {
         let batch = [alloc(10, 0x1000, 8192), alloc(11, 0x9000, 4096), alloc(20, 0x2000, 4096)];
         let (log, _) = run(&[(100, &batch), (100, &[free(15, 0x2000), free(16, 0x5000)])]);
-        assert_eq!(log, ["+1000@10", "+9000@11", "-1000@20", "+2000@20"]);
+        assert_eq!(log, ["+1000@10", "+9000@11", "+2000@20", "-1000@20"]);
+    }
+
+    #[test]
+    fn what_lived_for_a_moment_is_told_like_any_other() {
+        let visit = |time, object| {
+            let (ip, wait_ns, store, burst) = (0x40, 5, false, None);
+            let what = What::Visit { addr: object + 8, ip, object, site: SiteId(7), wait_ns, store, burst };
+            Taken { tid: 3, time, what }
+        };
+        // One after the other at one address, two at a time; the third one is seen, and stays.
+        let batch = [
+            alloc(10, 0x1000, 4096),
+            alloc(11, 0x5000, 4096),
+            free(12, 0x1000),
+            free(13, 0x5000),
+            alloc(14, 0x1000, 8192),
+            visit(15, 0x1000),
+        ];
+        let (log, tally) = run(&[(100, &batch), (200, &[free(150, 0x1000)])]);
+        assert_eq!(log, ["+1000@10", "+5000@11", "-1000@12", "-5000@13", "+1000@14", "seen 1000", "-1000@150"]);
+        let site = &tally.sites[&SiteId(7)];
+        assert_eq!((site.objects, site.alive, site.peak, tally.objects), (3, 0, 8192, 3));
+        // Ends that came with beginnings, before and after the horizon, with one of another thread in between.
+        let batch = [
+            brief(10, 0x1000, 4096, 20),
+            brief(12, 0x2000, 4096, 13),
+            alloc(13, 0x2000, 8192),
+            brief(25, 0x1000, 50, 60),
+        ];
+        let (log, tally) = run(&[(30, &batch), (70, &[free(40, 0x2000)])]);
+        let told = ["+1000@10", "+2000@12", "-2000@13", "+2000@13", "-1000@20", "+1000@25", "-2000@40", "-1000@60"];
+        assert_eq!(log, told);
+        assert_eq!((tally.sites[&SiteId(7)].alive, tally.sites[&SiteId(7)].peak), (0, 12288));
+        // What was resized where it lay has ended there, whether it is fresh or not.
+        let resized = |time, size| match alloc(time, 0x1000, size) {
+            Taken { what: What::Alloc { addr, size, site, tier, kind, ended, .. }, .. } => {
+                Taken { tid: 1, time, what: What::Alloc { addr, size, site, tier, realloc: true, kind, ended } }
+            }
+            other => other,
+        };
+        let (log, tally) = run(&[(9, &[alloc(1, 0x1000, 4096)]), (100, &[resized(10, 8192), resized(11, 9000)])]);
+        assert_eq!(log, ["+1000@1", "-1000@10", "+1000@10", "-1000@11", "+1000@11"]);
+        assert_eq!((tally.sites[&SiteId(7)].alive, tally.sites[&SiteId(7)].peak), (9000, 9000));
+        // What lies across two that are not known to be dead ends both.
+        let (log, _) =
+            run(&[(9, &[alloc(1, 0x1000, 8192)]), (100, &[alloc(10, 0x4000, 4096), alloc(11, 0x2000, 12288)])]);
+        assert_eq!(log, ["+1000@1", "+4000@10", "+2000@11", "-4000@11", "-1000@11"]);
     }
 
     #[test]

@@ -453,6 +453,9 @@ impl Watch<'_> {
             }
             let horizon = if last || state == state::EXITING { u64::MAX } else { start.saturating_sub(REORDER_NS) };
             let p = &mut self.processes[i];
+            if p.file.as_ref().is_some_and(|file| file.dropped() > 0) {
+                p.follower.lost_events();
+            }
             let applied = p.follower.apply(horizon, &mut self.tally, self.sink);
             if let Err(e) = applied.and_then(|()| p.follower.tell_misses(last, self.sink)) {
                 self.lose(None, "recorder-failed", 1, &e.0);

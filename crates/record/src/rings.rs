@@ -3,11 +3,12 @@
 use model::{Module, SiteId, SiteKind};
 use profile::estimate::Burst;
 use std::fs::File;
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::*;
-use wire::event::{Event, Kind, MAX_BUILD_ID, MAX_PATH, MAX_SLOTS, SLOT_WORDS, decode};
+use wire::event::{Event, Kind, MAX_BUILD_ID, MAX_PATH, MAX_SLOTS, SLOT_WORDS, decode, ended};
 use wire::process::{FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, RING_BYTES, RING_SLOTS, Ring, header};
 
 /// An event out of its ring.
@@ -25,17 +26,51 @@ pub struct Taken {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the fields are those of `Event`
 pub enum What {
-    Alloc { addr: u64, size: u64, site: SiteId, tier: u8, realloc: bool, kind: SiteKind },
-    Unmap { addr: u64, size: u64 },
-    Free { addr: u64 },
-    Site { site: SiteId, frames: Box<[u64]>, truncated: bool },
-    Module { index: u16, module: Module },
-    Visit { addr: u64, ip: u64, object: u64, site: SiteId, wait_ns: u64, store: bool, burst: Option<Burst> },
-    Quiet { page: u64, object: u64, site: SiteId, wait_ns: u64 },
+    /// `ended`: its end was told with it.
+    Alloc {
+        addr: u64,
+        size: u64,
+        site: SiteId,
+        tier: u8,
+        realloc: bool,
+        kind: SiteKind,
+        ended: Option<NonZeroU64>,
+    },
+    Unmap {
+        addr: u64,
+        size: u64,
+    },
+    Free {
+        addr: u64,
+    },
+    Site {
+        site: SiteId,
+        frames: Box<[u64]>,
+        truncated: bool,
+    },
+    Module {
+        index: u16,
+        module: Module,
+    },
+    Visit {
+        addr: u64,
+        ip: u64,
+        object: u64,
+        site: SiteId,
+        wait_ns: u64,
+        store: bool,
+        burst: Option<Box<Burst>>,
+    },
+    Quiet {
+        page: u64,
+        object: u64,
+        site: SiteId,
+        wait_ns: u64,
+    },
 }
 
 impl What {
-    fn from_wire(event: Event<'_>) -> What {
+    fn from_wire(event: Event<'_>, ended: Option<u64>) -> What {
         match event {
             Event::Alloc { addr, size, site, tier, realloc, kind } => {
                 let kind = match kind {
@@ -43,7 +78,15 @@ impl What {
                     Kind::Mapping => SiteKind::Mapping,
                     Kind::Static => SiteKind::Static,
                 };
-                What::Alloc { addr, size, site: SiteId(site), tier, realloc, kind }
+                What::Alloc {
+                    addr,
+                    size,
+                    site: SiteId(site),
+                    tier,
+                    realloc,
+                    kind,
+                    ended: ended.and_then(NonZeroU64::new),
+                }
             }
             Event::Unmap { addr, size } => What::Unmap { addr, size },
             Event::Free { addr } => What::Free { addr },
@@ -64,14 +107,17 @@ impl What {
                 site: SiteId(site),
                 wait_ns,
                 store,
-                burst: burst.map(|b| Burst {
-                    accesses: b.accesses.into(),
-                    stores: b.stores.into(),
-                    lines: b.lines.into(),
-                    monotonic: b.monotonic,
-                    limited: b.limited,
-                    stride: b.stride.into(),
-                    ns: b.ns,
+                // Boxed: it is rare, and would make every event twice as large.
+                burst: burst.map(|b| {
+                    Box::new(Burst {
+                        accesses: b.accesses.into(),
+                        stores: b.stores.into(),
+                        lines: b.lines.into(),
+                        monotonic: b.monotonic,
+                        limited: b.limited,
+                        stride: b.stride.into(),
+                        ns: b.ns,
+                    })
                 }),
             },
             Event::Quiet { page, object, site, wait_ns } => What::Quiet { page, object, site: SiteId(site), wait_ns },
@@ -201,7 +247,8 @@ impl ProcessFile {
                     Ok(0) => break,
                     Ok(n) => match decode(&words[..n], &mut bytes) {
                         Some(s) if plausible(&s.event) => {
-                            out.push(Taken { tid: s.tid, time: s.time, what: What::from_wire(s.event) });
+                            let what = What::from_wire(s.event, ended(&words[..n]));
+                            out.push(Taken { tid: s.tid, time: s.time, what });
                         }
                         _ => corrupt += 1,
                     },

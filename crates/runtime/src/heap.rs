@@ -331,14 +331,30 @@ pub fn release(addr: usize) {
     unsafe { je::dallocx(addr as *mut c_void, je::MALLOCX_TCACHE_NONE) }
 }
 
-/// Bytes that an object of this size would have.
+/// Bytes that an object of this size would have: whole pages, as jemalloc does it from `SC_LARGE_MINCLASS` on and for what is aligned
+/// to pages. Not asked of it, since every end of an object needs it.
 pub fn size_class(size: usize) -> usize {
-    // SAFETY: a size of at least 1, well-formed flags.
-    unsafe { je::nallocx(size.max(1), PAGE.trailing_zeros() as i32) }
+    size.max(1).div_ceil(PAGE) * PAGE
 }
 
 /// Bytes the program may use of an object.
 pub fn usable(addr: usize) -> usize {
     // SAFETY: addr is a live managed object.
     unsafe { je::sallocx(addr as *const c_void, 0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_classes_are_jemallocs() {
+        let powers = (12..46).flat_map(|p| [1usize << p, 5 << p >> 2, 3 << p >> 1, 7 << p >> 2]);
+        let edges = powers.flat_map(|s| [s - 1, s, s + 1, s + 4095, s + 4097]);
+        for size in (0..1 << 20).step_by(61).chain(edges) {
+            // SAFETY: a size of at least 1, well-formed flags.
+            let theirs = unsafe { je::nallocx(size.max(1), PAGE.trailing_zeros() as i32) };
+            assert_eq!(size_class(size), theirs, "{size}");
+        }
+    }
 }

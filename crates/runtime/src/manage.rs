@@ -143,7 +143,9 @@ fn open(addr: usize, object: Object) {
     }
     let (guest, tier) = guest(object);
     plan::count_in(range::tier_of(addr), object.bytes - guest);
-    plan::guest_in(tier, guest);
+    if guest != 0 {
+        plan::guest_in(tier, guest);
+    }
     sampler::object_born(object.bytes);
 }
 
@@ -161,7 +163,9 @@ fn close(addr: usize) -> Option<Object> {
     }
     let (guest, tier) = guest(object);
     plan::count_out(range::tier_of(addr), object.bytes - guest);
-    plan::guest_out(tier, guest);
+    if guest != 0 {
+        plan::guest_out(tier, guest);
+    }
     sampler::object_died(addr, object.bytes);
     Some(object)
 }
@@ -240,7 +244,7 @@ fn release(addr: usize) {
         split::unbind(site.target(), addr, object.bytes);
     }
     match busy {
-        Some(busy) => recent::release(addr, number(busy.0)),
+        Some(busy) => recent::release(addr, object.bytes, number(busy.0)),
         None => heap::release(addr),
     }
 }
@@ -264,10 +268,10 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
     if whole
         && planned == tier
         && (size <= old.bytes || plan::has_room(tier, size - old.bytes))
-        && heap::resize_in_place(addr, size)
+        && (heap::size_class(size) == heap::size_class(old.bytes) || heap::resize_in_place(addr, size))
     {
         close(addr);
-        process::publish(busy.0, process::time(), Event::Free { addr: addr as u64 });
+        // Its beginning says, by `realloc`, that the one at its address has ended.
         enter(busy.0, addr, Object { site: index, bytes: size, split: false }, site, tier, true);
         return addr as *mut u8;
     }
@@ -433,6 +437,7 @@ pub fn usable(addr: usize) -> usize {
     match small::block_of(addr) {
         _ if range::in_pool(addr) => range::pool_size(addr),
         Some(block) => block.usable(),
-        None => heap::usable(addr),
+        // Some servers ask at every turn, and jemalloc would have to look up what Hearth knows.
+        None => objects::get(addr).map_or_else(|| heap::usable(addr), |o| heap::size_class(o.bytes)),
     }
 }

@@ -57,7 +57,10 @@ pub fn order(tier: usize) -> impl Iterator<Item = usize> {
 pub fn count_in(tier: usize, bytes: usize) {
     if let (Some(live), Some(since)) = (LIVE.get(tier), SINCE.get(tier)) {
         live.fetch_add(bytes, Relaxed);
-        since.fetch_add(bytes, Relaxed);
+        // Without a plan there are no budgets to ask of.
+        if image().is_some() {
+            since.fetch_add(bytes, Relaxed);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::tls::Thread;
 use crate::{heap, mapping, plan, recent, sampler, sandbox, sites, stack, start, sys};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use wire::event::{Event, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
+use wire::event::{Event, Kind, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
 use wire::mark;
 use wire::process::{
     FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, MAX_TIERS, Pushed, RING_BYTES, Ring, header, state, write_text,
@@ -374,7 +374,17 @@ pub fn publish(thread: &Thread, time: u64, event: Event<'_>) -> bool {
         }
         return false;
     };
-    push(ring, shared, thread.tid.get(), time, event)
+    match event {
+        Event::Free { addr } if !shared && ring.end(addr, time) => true,
+        Event::Alloc { addr, kind: Kind::Allocation, .. } => {
+            let pushed = push(ring, shared, thread.tid.get(), time, event);
+            if pushed && !shared {
+                ring.remember(addr);
+            }
+            pushed
+        }
+        _ => push(ring, shared, thread.tid.get(), time, event),
+    }
 }
 
 /// The sampler's own ring: it runs without thread-local storage.

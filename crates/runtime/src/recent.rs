@@ -19,6 +19,7 @@ const PLACES: usize = 32;
 struct Place {
     taken: AtomicBool,
     used: AtomicUsize,
+    bytes: AtomicUsize,
     objects: [(AtomicUsize, AtomicUsize); OBJECTS],
 }
 
@@ -26,6 +27,7 @@ static PLACES_OF_THREADS: [Place; PLACES] = [const {
     Place {
         taken: AtomicBool::new(false),
         used: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
         objects: [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; OBJECTS],
     }
 }; PLACES];
@@ -54,11 +56,16 @@ impl Place {
     }
 
     fn remove(&self, i: usize) -> usize {
-        let (addr, _) = self.get(i);
+        let (addr, size) = self.get(i);
         let used = self.used.load(Relaxed);
         (i + 1..used).for_each(|j| self.set(j - 1, self.get(j)));
-        self.used.store(used - 1, Relaxed);
+        self.keeps(used - 1, self.bytes.load(Relaxed) - size);
         addr
+    }
+
+    fn keeps(&self, objects: usize, bytes: usize) {
+        self.used.store(objects, Relaxed);
+        self.bytes.store(bytes, Relaxed);
     }
 }
 
@@ -83,24 +90,23 @@ pub fn take(tier: usize, number: u32, size: usize, align: usize, zero: bool) -> 
     at
 }
 
-/// Ends an object, whose memory is kept for a while or given back.
-pub fn release(addr: usize, number: u32) {
-    let size = heap::usable(addr);
+/// Ends an object of so many bytes, whose memory is kept for a while or given back.
+pub fn release(addr: usize, bytes: usize, number: u32) {
+    let size = heap::size_class(bytes);
     if size > LARGEST || plan::is_file(range::tier_of(addr)) {
         return heap::release(addr);
     }
     let mut oldest = [0; OBJECTS];
     let kept = Place::of(number, |place| {
-        let bytes = || (0..place.used.load(Relaxed)).map(|i| place.get(i).1).sum::<usize>();
         for slot in &mut oldest {
-            if place.used.load(Relaxed) < OBJECTS && bytes() + size <= BYTES {
+            if place.used.load(Relaxed) < OBJECTS && place.bytes.load(Relaxed) + size <= BYTES {
                 break;
             }
             *slot = place.remove(0);
         }
         let used = place.used.load(Relaxed);
         place.set(used, (addr, size));
-        place.used.store(used + 1, Relaxed);
+        place.keeps(used + 1, place.bytes.load(Relaxed) + size);
     });
     for old in oldest.into_iter().filter(|&old| old != 0) {
         heap::release(old);
@@ -114,7 +120,7 @@ pub fn release(addr: usize, number: u32) {
 pub fn forget_parent() {
     for place in &PLACES_OF_THREADS {
         if place.taken.swap(false, AcqRel) {
-            place.used.store(0, Relaxed);
+            place.keeps(0, 0);
         }
     }
 }

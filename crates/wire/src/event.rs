@@ -15,6 +15,11 @@ pub const MAX_PATH: usize = 1024;
 pub const MAX_BUILD_ID: usize = 64;
 /// Frame words of code outside any module carry this module index.
 pub const NO_MODULE: u16 = u16::MAX;
+/// Word of an allocation's slot in which its thread writes when the object ended, if it does so before the recorder has taken the
+/// event; the recorder writes [`TAKEN`] when it does. 0 until then.
+pub const END_WORD: usize = 7;
+/// See [`END_WORD`].
+pub const TAKEN: u64 = 1;
 /// Site in visits of static data: which variable lies at the address, the recorder knows.
 pub const STATIC_DATA: u64 = 1;
 
@@ -46,7 +51,8 @@ pub enum Event<'a> {
         site: u64,
         /// Tier index of the plan it was placed in (0 when recording).
         tier: u8,
-        /// It replaces an object that was freed just before (realloc, mremap).
+        /// It replaces an object (realloc, mremap): one that was freed just before, or the one at this address, of whose end
+        /// nothing else tells.
         realloc: bool,
         /// What it is.
         kind: Kind,
@@ -226,6 +232,17 @@ pub fn encode(s: &Stamped<'_>, out: &mut [u64]) -> Option<usize> {
 pub fn slots_of(word0: u64) -> Option<usize> {
     let slots = (word0 >> 8 & 0xff) as usize;
     (1..=MAX_SLOTS).contains(&slots).then_some(slots)
+}
+
+/// Whether the event that begins with this word has an [`END_WORD`].
+pub fn can_end(word0: u64) -> bool {
+    word0 as u8 == ALLOC
+}
+
+/// When the object of an allocation ended, if that stands in its event (as [`crate::process::Ring::pop`] gives it).
+pub fn ended(words: &[u64]) -> Option<u64> {
+    let end = *words.get(END_WORD)?;
+    (can_end(*words.first()?) && end > TAKEN).then_some(end)
 }
 
 /// Reads an event from its words. `bytes` is room for a module's text. `None` for anything malformed.

@@ -6,8 +6,11 @@
 //!
 //! A ring has one producer (the thread that owns it, or the threads that take its lock) and one consumer (the
 //! recorder). The producer never waits: a full ring counts what it drops.
+//!
+//! Most objects live for microseconds. The end of one whose beginning the recorder has not taken yet is written into the
+//! slot of that beginning ([`Ring::end`]): a line that the thread's processor still has, instead of another event.
 
-use crate::event::{MAX_SLOTS, SLOT_WORDS, slots_of};
+use crate::event::{END_WORD, MAX_SLOTS, SLOT_WORDS, TAKEN, can_end, slots_of};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 
 /// First word of a [`Header`].
@@ -16,6 +19,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"HEARTHPR");
 pub const HEADER_BYTES: usize = 8192;
 /// Slots of a ring.
 pub const RING_SLOTS: usize = 8192;
+/// Beginnings of objects that a ring remembers, to write their ends beside them.
+pub const REMEMBERED: usize = 128;
 /// Bytes of a ring: a page of control words and the slots.
 pub const RING_BYTES: usize = 4096 + RING_SLOTS * SLOT_WORDS * 8;
 /// Rings of a process. Threads beyond share the last one under a lock they only try.
@@ -140,7 +145,11 @@ pub struct RingControl {
     /// Slots ever read. Consumer's.
     pub tail: AtomicU64,
     _pad2: [u64; 7],
+    /// Address of an object and the slot of its allocation, by the address. Producer's.
+    remembered: [[AtomicU64; 2]; REMEMBERED],
 }
+
+const _: () = assert!(core::mem::size_of::<RingControl>() <= 4096);
 
 /// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,6 +226,34 @@ impl Ring {
         if used < HALF && used + slots >= HALF { Pushed::HalfFull } else { Pushed::Kept }
     }
 
+    /// Remembers that the allocation of the object at `addr` is the event of one slot that was pushed last. Only its producer may.
+    pub fn remember(&self, addr: u64) {
+        let slot = self.control().head.load(Relaxed).wrapping_sub(1);
+        let [key, place] = self.place(addr);
+        key.store(addr, Relaxed);
+        place.store(slot, Relaxed);
+    }
+
+    /// Writes the end of the object at `addr` into the event of its allocation, if that is remembered and was not taken yet; else
+    /// `false`: it takes an event of its own. Only the ring's producer may. Should the object that is remembered have ended otherwise,
+    /// and its address be another one's now, the end is that one's: all that is told is an end at this address and time.
+    pub fn end(&self, addr: u64, time: u64) -> bool {
+        let [key, place] = self.place(addr);
+        if key.load(Relaxed) != addr || addr == 0 {
+            return false;
+        }
+        key.store(0, Relaxed);
+        let slot = place.load(Relaxed);
+        // One that was taken long ago may be another event by now.
+        let since = self.control().head.load(Relaxed).wrapping_sub(slot);
+        (1..=RING_SLOTS as u64).contains(&since)
+            && self.word(slot, END_WORD).compare_exchange(0, time.max(TAKEN + 1), AcqRel, Relaxed).is_ok()
+    }
+
+    fn place(&self, addr: u64) -> &[AtomicU64; 2] {
+        &self.control().remembered[(addr >> 12) as usize % REMEMBERED]
+    }
+
     /// Takes the oldest event into `out` and returns its number of words: `Ok(0)` if there is none. On nonsense
     /// (a torn or foreign ring) everything unread is thrown away and its slots are returned as the error.
     pub fn pop(&self, out: &mut [u64; MAX_SLOTS * SLOT_WORDS]) -> Result<usize, u64> {
@@ -237,6 +274,9 @@ impl Ring {
         for (i, word) in out.iter_mut().enumerate().take(slots * SLOT_WORDS) {
             *word = self.word(tail + (i / SLOT_WORDS) as u64, i % SLOT_WORDS).load(Relaxed);
         }
+        if can_end(out[0]) {
+            out[END_WORD] = self.word(tail, END_WORD).swap(TAKEN, AcqRel);
+        }
         control.tail.store(tail + slots as u64, Release);
         Ok(slots * SLOT_WORDS)
     }
@@ -253,7 +293,7 @@ pub fn write_text(field: &[AtomicU8], text: &[u8]) {
 mod tests {
     extern crate std;
     use super::*;
-    use crate::event::{Event, MAX_BUILD_ID, MAX_PATH, Stamped, decode, encode};
+    use crate::event::{Event, Kind, MAX_BUILD_ID, MAX_PATH, Stamped, decode, encode, ended};
 
     fn file() -> std::vec::Vec<u64> {
         std::vec![0u64; (HEADER_BYTES + RING_BYTES) / 8]
@@ -323,6 +363,71 @@ mod tests {
                 assert!(out[1..words].iter().all(|&word| word == got), "event {got}: {out:?}");
                 got += 1;
             }
+        });
+    }
+
+    /// Each object is told once and ends once, whether the other side was in between or not.
+    #[test]
+    fn ends_are_written_beside_beginnings_that_were_not_taken() {
+        let mut file = file();
+        // SAFETY: the buffer outlives the ring and holds ring 0.
+        let ring = unsafe { Ring::at(file.as_mut_ptr().cast(), 0) };
+        let push = move |event, time| {
+            let mut words = [0; SLOT_WORDS];
+            encode(&Stamped { tid: 1, time, event }, &mut words).unwrap();
+            ring.push(&words) != Pushed::Dropped
+        };
+        let objects: u64 = if cfg!(miri) { 40 } else { 300_000 };
+        // Four are alive at a time, at addresses that are used again.
+        let addr = |n: u64| (n % 5 + 1) << 12;
+        std::thread::scope(|s| {
+            s.spawn(move || {
+                for n in 0..objects + 4 {
+                    if let Some(old) = n.checked_sub(4) {
+                        let (at, time) = (addr(old), 10 * n + 1);
+                        while !ring.end(at, time) && !push(Event::Free { addr: at }, time) {
+                            std::thread::yield_now();
+                        }
+                    }
+                    if n < objects {
+                        let (size, site, tier, realloc, kind) = (n, 7, 0, false, Kind::Allocation);
+                        while !push(Event::Alloc { addr: addr(n), size, site, tier, realloc, kind }, 10 * n + 5) {
+                            std::thread::yield_now();
+                        }
+                        ring.remember(addr(n));
+                    }
+                }
+            });
+            let (mut out, mut begun, mut over, mut beside) = ([0; MAX_SLOTS * SLOT_WORDS], 0, 0, 0);
+            let mut last = [0; 6];
+            while over < objects {
+                let words = ring.pop(&mut out).expect("nothing is torn");
+                if words == 0 {
+                    std::thread::yield_now();
+                    continue;
+                }
+                let mut bytes = [0; MAX_PATH + MAX_BUILD_ID];
+                let s = decode(&out[..words], &mut bytes).unwrap();
+                let mut ends = |addr: u64, time: u64, n: u64| {
+                    assert_eq!((addr, time), ((n % 5 + 1) << 12, 10 * (n + 4) + 1));
+                    over += 1;
+                };
+                match s.event {
+                    Event::Alloc { addr, size, .. } => {
+                        assert_eq!((size, s.time), (begun, 10 * begun + 5));
+                        begun += 1;
+                        last[(addr >> 12) as usize] = size;
+                        if let Some(time) = ended(&out[..words]) {
+                            beside += 1;
+                            ends(addr, time, size);
+                        }
+                    }
+                    Event::Free { addr } => ends(addr, s.time, last[(addr >> 12) as usize]),
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!((begun, over), (objects, objects));
+            assert!(cfg!(miri) || beside > 0);
         });
     }
 
