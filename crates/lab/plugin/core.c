@@ -16,8 +16,8 @@
  * Costs are settled late: when the next miss comes, what waited since the last is added. That is exact, since nothing
  * else takes time in between but instructions.
  *
- * The prefetcher is a streamer: two misses in a row to neighbouring lines of a page, up or down, and it fetches up to
- * AHEAD lines further into the L2, over the end of the page too (as the next-page prefetcher helps it to).
+ * The prefetcher is a streamer: misses that ascend or descend in a page by NEAR lines at most, twice in a row, and it fetches up
+ * to AHEAD lines further into the L2, over the end of the page too (as the next-page prefetcher helps it to).
  */
 #include "core.h"
 #include "cache.h"
@@ -250,7 +250,7 @@ static void prefetch(struct vcpu *v, uint64_t address, uint64_t physical, uint64
   if (step == 0) return;
   s->last = (int16_t)line;
   int8_t direction = step > 0 ? 1 : -1;
-  if (step > 2 || step < -2) {
+  if (step > NEAR || step < -NEAR) {
     s->confidence = 0;
     return;
   }

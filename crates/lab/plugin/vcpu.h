@@ -22,6 +22,7 @@ enum {
   STORES = 56,         /* store buffer */
   FILLS = 12,          /* line fill buffers: misses of the L1 that are served at once */
   FETCHES = 48,        /* lines that the L2 prefetcher may have under way */
+  NEAR = 4,            /* lines from one miss to the next of a stream */
   AHEAD = 20,          /* lines that it runs ahead */
   STREAM_SETS = 8,     /* times STREAM_WAYS = 32 pages whose streams it follows */
   STREAM_WAYS = 4,
