@@ -34,6 +34,10 @@ fn a_comparison_ranks_placements_and_goes_on_where_it_was() {
     // The cold object is there first and fills the fast memory; the plan keeps it for the hot one.
     assert!(plan.served_fast > touch.served_fast + 0.25, "{plan:?} {touch:?}");
     assert!(fast.time < plan.time && plan.time < touch.time && touch.time < slow.time, "{first:?}");
+    // What the planner predicts is no more than a forecast, but it ranks.
+    let [slow_predicted, plan_predicted] = [slow, plan].map(|r| r.predicted.expect("planned by a profile"));
+    assert!(1.0 < plan_predicted && plan_predicted < slow_predicted, "{first:?}");
+    assert_eq!((fast.predicted, touch.predicted), (None, None));
     // To a huge page.
     for limited in [touch, plan] {
         let share = limited.fast.expect("a limit").0 as f64 / first.footprint.0 as f64;

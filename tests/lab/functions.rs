@@ -1,4 +1,5 @@
-//! Table VII of paper 000: a guided run puts hot memory near, and the function that uses it waits less for each load.
+//! What the lab's sampler tells of a program. Table VII of paper 000: a guided run puts hot memory near, and the function that uses
+//! it waits less for each load.
 
 use hearth_tests::lab::{Lab, PLATFORM};
 use hearth_tests::{hearth, program};
@@ -41,4 +42,25 @@ fn a_guided_run_shortens_the_loads_of_the_function_that_is_hot() {
     assert!(chase["before"]["share"].as_f64().expect("a share") > 0.5, "{chase}");
     let tiers = warm["after"]["tiers"].as_array().expect("tiers");
     assert!(tiers[0][0] == "dram" && tiers[0][1].as_f64().expect("a share") > 0.95, "{warm}");
+}
+
+/// What the profile says of lines read and written, summed up, is what the emulated machine's memory controllers counted.
+#[test]
+fn all_lines_between_caches_and_memory_are_told() {
+    let lab = Lab::enter();
+    let (placed, hearth) = (program("placed"), hearth());
+    let record =
+        [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "--period", "10", "-o", "p.hearth", "--"];
+    // From the start, so that the kernel's clearing of fresh pages counts, which the program does not miss on.
+    let (_, figures) = lab.run(&["--placement", "all-fast", "--vcpus", "1"], &[&record[..], &[&placed, "1"]].concat());
+    let tiers = figures["counters"]["tiers"].as_array().expect("tiers").iter();
+    let counted = |what: &str| tiers.clone().map(|t| t[what].as_f64().expect("a count")).sum::<f64>() / 64.0;
+    let observed = lab.room.observed("p.hearth");
+    let sites = observed.sites.iter().filter_map(|s| Some((s.misses(), s.lines?)));
+    let (read, written) = sites.fold((0.0, 0.0), |(r, w), (n, l)| (r + n * (1.0 + l.beside), w + n * l.written));
+    for (what, told, counted) in [("read", read, counted("read_bytes")), ("written", written, counted("written_bytes"))]
+    {
+        println!("{what}: {told} lines told of {counted}");
+        assert!((0.7..1.05).contains(&(told / counted)), "{what}: {told} of {counted}");
+    }
 }

@@ -54,23 +54,30 @@ void core_reset(struct vcpu *v) {
 
 static inline struct cache *l2_of(const struct vcpu *v) { return &l2[v - vcpus]; }
 
+static uint64_t write_back(struct vcpu *v, uint64_t line, uint64_t t) {
+  sample_traffic(v, line, WINDOW_WRITTEN, t);
+  return memory_write(v, line, t);
+}
+
 /* A dirty line leaves the LLC's reach. */
 static uint64_t llc_drop(struct vcpu *v, uint64_t line, uint64_t t) {
   if (line == NOTHING || !(line & DIRTY)) return 0;
-  return memory_write(v, line & LINE, t);
+  return write_back(v, line & LINE, t);
 }
 
 static uint64_t llc_put(struct vcpu *v, uint64_t line, uint64_t t) { return llc_drop(v, cache_put(&llc, line, 0, 0), t); }
 
 /* A dirty line leaves an L2: the LLC has it, or else memory. */
 static uint64_t l2_drop(struct vcpu *v, uint64_t line, uint64_t t) {
-  if (line == NOTHING || !(line & DIRTY)) return 0;
+  if (line == NOTHING) return 0;
+  if (line & FETCHED) sample_traffic(v, line & LINE, WINDOW_BESIDE, t);
+  if (!(line & DIRTY)) return 0;
   int64_t at = cache_find(&llc, line & LINE);
   if (at >= 0) {
     llc.line[at] |= DIRTY;
     return 0;
   }
-  return memory_write(v, line & LINE, t);
+  return write_back(v, line & LINE, t);
 }
 
 static uint64_t l2_put(struct vcpu *v, uint64_t line, uint64_t flags, uint64_t ready, uint64_t t) {
@@ -216,7 +223,8 @@ static bool fetch_ahead(struct vcpu *v, uint64_t line, uint64_t t) {
   if (*buffer > t) return false;
   unsigned tier;
   done = memory_read(v, line, t, FETCH_AHEAD, &tier);
-  done += llc_put(v, line, t) + l2_put(v, line, FETCHED, done, t);
+  if (v->in_kernel) sample_traffic(v, line, WINDOW_BESIDE, t);
+  done += llc_put(v, line, t) + l2_put(v, line, v->in_kernel ? 0 : FETCHED, done, t);
   *buffer = done;
   return true;
 }
@@ -331,6 +339,8 @@ void core_miss(struct vcpu *v, struct insn *insn, qemu_plugin_meminfo_t info, ui
   uint64_t number = *v->insns - insn->after;
   uint64_t t = v->base_ps + number * INSN_PS + v->stall_ps;
   retire(v, number, &t);
+  v->in_kernel = (int64_t)address < 0;
+  sample_owner(v, address, line, store, t);
 
   uint64_t start = t, depends = dependency(v, insn, address, t);
   if (depends > start) start = depends;
@@ -361,7 +371,8 @@ void core_miss(struct vcpu *v, struct insn *insn, qemu_plugin_meminfo_t info, ui
       done = memory_read(v, line, start, store ? FETCH_STORE : FETCH_LOAD, &tier);
       if (!store) seen->tier[tier].latency_ps += done - start;
       held = llc_put(v, line, start);
-      sample_miss(v, insn, address, tier, start, done, store, false);
+      if (v->in_kernel) sample_traffic(v, line, WINDOW_BESIDE, start);
+      else sample_miss(v, insn, address, tier, start, done, store, false);
     }
     held += l2_put(v, line, 0, done, start);
     *buffer = done + held;

@@ -134,6 +134,13 @@ void *memory_at(uint64_t physical) {
   return NULL;
 }
 
+uint64_t memory_frame(uint64_t line) {
+  uint64_t at = offset(line << 6);
+  return at < total ? at >> 12 : ~0ull;
+}
+
+uint64_t memory_frames(void) { return total >> 12; }
+
 bool memory_has(uint64_t line) { return offset(line << 6) < total; }
 
 static unsigned slow_node(void) { return config.fast_node == 0 ? 1 : 0; }

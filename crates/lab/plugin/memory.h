@@ -11,6 +11,9 @@ bool memory_make(void);
 /* Host address of a physical address of the guest, or NULL if there is no memory. */
 void *memory_at(uint64_t physical);
 /* Whether a physical line is main memory. */
+/* Number of the 4 KiB frame that a line lies in, below memory_frames(); ~0: no memory. */
+uint64_t memory_frame(uint64_t line);
+uint64_t memory_frames(void);
 bool memory_has(uint64_t line);
 /* Tier that a line is served by now. */
 unsigned memory_tier(uint64_t line);

@@ -112,7 +112,7 @@ static void switch_on(struct vcpu *by) {
   if (on) return;
   window->on_count++;
   if (!clock_simulated()) {
-    if (!memory_make() || !core_make()) {
+    if (!memory_make() || !core_make() || !sample_make()) {
       fprintf(stderr, "memsim: the nodes' memory was not found, or memory for the model ran out\n");
       window->failed = 1;
       return;

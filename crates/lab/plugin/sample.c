@@ -2,7 +2,8 @@
  *
  * The virtual PEBS. Every period-th LLC miss of a process that said who it is becomes a record in the window's ring,
  * which the recorder in the guest reads like any other sampler's. A line that the prefetcher fetched counts when it is
- * first used, so that period 1 tells of every line that a program got from memory, and by which access.
+ * first used, so that period 1 tells of every line that a program got from memory, and by which access. What else moves, as
+ * counters of a memory controller would see it, is told too: lines written back, and lines fetched ahead in vain.
  *
  * Processes are told apart by their page tables (CR3). The runtime in a process makes the introduction, by a no-op that
  * the plugin knows (plugin.c).
@@ -10,6 +11,7 @@
 #define _GNU_SOURCE
 #include "sample.h"
 #include "clock.h"
+#include "memory.h"
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -88,15 +90,21 @@ static bool await_room(struct vcpu *v) {
   return room;
 }
 
-void sample_miss(struct vcpu *v, const struct insn *insn, uint64_t address, unsigned tier, uint64_t start, uint64_t done,
-                 bool store, bool ahead) {
+/* So many samples are due after so many more. */
+static uint32_t due(uint64_t *countdown, uint64_t more) {
   uint64_t period = window->period;
-  if (!period || !v->pid || (int64_t)insn->ip < 0 || (int64_t)address < 0) return;
-  if (v->countdown > 1 && v->countdown <= period) {
-    v->countdown--;
-    return;
+  uint32_t samples = 0;
+  if (!*countdown || *countdown > period) *countdown = 1;
+  for (; more >= *countdown; samples++) {
+    more -= *countdown;
+    *countdown = period;
   }
-  v->countdown = period;
+  *countdown -= more;
+  return samples;
+}
+
+/* Puts a sample into the ring, with its time and number. */
+static void put(struct vcpu *v, struct window_sample with, uint64_t start) {
   uint64_t number = __atomic_load_n(&window->given, __ATOMIC_RELAXED);
   do {
     if (!has_room(number) && !await_room(v)) {
@@ -105,14 +113,65 @@ void sample_miss(struct vcpu *v, const struct insn *insn, uint64_t address, unsi
     }
   } while (!__atomic_compare_exchange_n(&window->given, &number, number + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   struct window_sample *s = (struct window_sample *)((char *)window + window->samples_at) + number % window->samples;
-  s->time_ps = start - window->begin_ps;
-  s->ip = insn->ip;
-  s->address = address;
-  s->pid = v->pid;
-  s->latency_ns = store ? 0 : (uint32_t)((done - start) / 1000);
-  s->store = store;
-  s->tier = (uint8_t)tier;
-  s->vcpu = (uint8_t)(v - vcpus);
-  s->ahead = ahead;
+  with.sequence = s->sequence;
+  with.time_ps = start - window->begin_ps;
+  with.vcpu = (uint8_t)(v - vcpus);
+  *s = with;
   __atomic_store_n(&s->sequence, number + 1, __ATOMIC_RELEASE);
+}
+
+void sample_miss(struct vcpu *v, const struct insn *insn, uint64_t address, unsigned tier, uint64_t start, uint64_t done,
+                 bool store, bool ahead) {
+  if (!window->period || !v->pid || (int64_t)insn->ip < 0 || (int64_t)address < 0 || !due(&v->countdown, 1)) return;
+  put(v,
+      (struct window_sample){.ip = insn->ip,
+                             .address = address,
+                             .pid = v->pid,
+                             .latency_ns = store ? 0 : (uint32_t)((done - start) / 1000),
+                             .store = store,
+                             .tier = (uint8_t)tier,
+                             .ahead = ahead,
+                             .count = 1},
+      start);
+}
+
+/* Whose a frame is, and what was moved of it by the kernel before anybody's: page clearing is told as traffic of the first that
+ * uses the page. Written without a lock by whoever uses it, so one of two that race is believed. */
+static struct owner {
+  uint64_t page, pid;
+  uint32_t read, written;
+} *owners;
+
+bool sample_make(void) {
+  owners = calloc(memory_frames(), sizeof *owners);
+  return owners;
+}
+
+static void tell(struct vcpu *v, uint64_t pid, uint64_t address, enum window_traffic what, uint32_t lines, uint64_t t) {
+  uint32_t count = due(&v->traffic_countdown[what - 1], lines);
+  if (count) put(v, (struct window_sample){.address = address, .pid = pid, .traffic = (uint8_t)what, .count = count}, t);
+}
+
+void sample_owner(struct vcpu *v, uint64_t address, uint64_t line, bool store, uint64_t t) {
+  uint64_t frame = window->period ? memory_frame(line) : ~0ull;
+  if (frame == ~0ull) return;
+  struct owner *o = &owners[frame];
+  if ((int64_t)address >= 0 && v->pid) {
+    struct owner before = *o;
+    *o = (struct owner){.page = address >> 12, .pid = v->pid};
+    if (before.read) tell(v, v->pid, address, WINDOW_BESIDE, before.read, t);
+    if (before.written) tell(v, v->pid, address, WINDOW_WRITTEN, before.written, t);
+  } else if (store && o->pid) {
+    /* The kernel writes by its own address: it makes the frame ready for another. */
+    *o = (struct owner){0};
+  }
+}
+
+void sample_traffic(struct vcpu *v, uint64_t line, enum window_traffic what, uint64_t t) {
+  uint64_t frame = window->period ? memory_frame(line) : ~0ull;
+  if (frame == ~0ull) return;
+  struct owner *o = &owners[frame];
+  if (o->pid) tell(v, o->pid, o->page << 12 | (line & 63) << 6, what, 1, t);
+  else if (what == WINDOW_WRITTEN) o->written++;
+  else o->read++;
 }

@@ -59,7 +59,16 @@ struct window_sample {
   uint8_t tier;
   uint8_t vcpu;
   uint8_t ahead; /* the prefetcher had asked for the line */
-  uint64_t unused[2];
+  uint8_t traffic; /* enum window_traffic: of all but misses time, address and pid are told */
+  uint8_t unused[3];
+  uint32_t count;  /* it stands for so many times the period */
+  uint64_t unused_too;
+};
+
+enum window_traffic {
+  WINDOW_MISS,    /* a demand access got its line from memory */
+  WINDOW_WRITTEN, /* a changed line was written back */
+  WINDOW_BESIDE,  /* a line was read beside all misses: fetched ahead and not used, or as the kernel cleared its page */
 };
 
 struct window {

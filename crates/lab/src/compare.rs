@@ -9,6 +9,7 @@ use crate::Error;
 use crate::job::Reading;
 use crate::run::{self, Fast, Outcome, Placement, Progress, Request};
 use crate::scale::Scaled;
+use ::model::forecast::Forecast;
 use ::model::{Bytes, Comparison, Nanos, PlacementRun};
 use policy::Options;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,8 @@ const MACHINE: u64 = 1 << 30;
 const FILLED: f64 = 0.85;
 /// Runs of a placement in which chance decides what time it takes, of which the one in the middle counts.
 const CHANCE_RUNS: u32 = 3;
+/// Of how many misses one is sampled: the programs of a lab are short.
+const PERIOD: &str = "100";
 /// How often the progress is asked whether to stop.
 const ASK: Duration = Duration::from_millis(200);
 
@@ -142,6 +145,8 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
         return Err(Error(format!("{} uses no memory to place", what.program())));
     }
     let mut profile = None;
+    // By placement and capacity, ns more than with everything fast.
+    let mut foreseen: HashMap<(String, Option<u64>), f64> = HashMap::new();
     for &percent in &what.percents {
         for choice in &what.choices {
             let placement = match choice {
@@ -151,8 +156,11 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
                         watcher.step("recording a profile with the lab's sampler");
                         profile = Some(what.observe(footprint, &mut Asking(watcher))?);
                     }
-                    let fast = Bytes((footprint.0 as f64 * percent / 100.0) as u64);
-                    Placement::Plan(what.plan(policy, profile.as_ref().expect("made above"), fast, percent)?)
+                    let (file, seen) = what.plan(policy, profile.as_ref().expect("made above"), footprint, percent)?;
+                    let more = |time: Nanos| time.0 as f64 - seen.all_fast.0 as f64;
+                    foreseen.insert(of(&choice.name(), Some(percent)), more(seen.plans[0].time));
+                    foreseen.insert(of("all-slow", None), more(seen.all_slow));
+                    Placement::Plan(file)
                 }
             };
             for run in 0..runs_of(choice) {
@@ -161,6 +169,12 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
         }
     }
     let rows = what.measure(&cells, first.clone(), &mut kept, watcher)?;
+    let mut runs = middle_ones(&cells, rows);
+    for run in &mut runs {
+        // What is outside of the region of interest is in both and cancels out.
+        let more = foreseen.get(&of(&run.placement, run.fast_percent));
+        run.predicted = more.map(|more| 1.0 + more / (first.run.time.0 as f64).max(1.0));
+    }
     Ok(Comparison {
         command: what.base.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
         platform: what.base.platform.name.clone(),
@@ -168,8 +182,12 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
         tiers: first.tiers,
         scale: first.scale,
         footprint,
-        runs: middle_ones(&cells, rows),
+        runs,
     })
+}
+
+fn of(placement: &str, percent: Option<f64>) -> (String, Option<u64>) {
+    (placement.to_string(), percent.map(f64::to_bits))
 }
 
 /// NUMA balancing moves pages when its clock ticks, and what was touched just then is chance.
@@ -257,7 +275,7 @@ impl Compare {
 
     fn record(&self, cell: &Cell, file: &Path, footprint: Bytes, progress: &mut dyn Progress) -> Result<(), Error> {
         let mut command: Vec<OsString> = vec![self.hearth.clone().into()];
-        command.extend(["record", "--sampler", "lab", "-o"].map(OsString::from));
+        command.extend(["record", "--sampler", "lab", "--period", PERIOD, "-o"].map(OsString::from));
         command.push(file.into());
         command.push("--".into());
         command.extend(self.base.command.iter().cloned());
@@ -277,17 +295,23 @@ impl Compare {
         Ok(())
     }
 
-    fn plan(&self, name: &str, seen: &::model::Observed, fast: Bytes, percent: f64) -> Result<PathBuf, Error> {
-        let decide = || {
-            let mut platform = self.base.platform.clone();
-            let capacity = platform.tiers.first_mut().and_then(|fastest| fastest.capacity.as_mut());
-            capacity.into_iter().for_each(|c| c.value = fast);
-            policy::policies::find(name)?.decide(seen, &platform, &Options::default())
-        };
-        let plan = decide().map_err(|e| Error(e.to_string()))?;
+    /// The plan of a policy for a share of the footprint, and what it is predicted to do, on the emulated machine.
+    fn plan(
+        &self,
+        name: &str,
+        seen: &::model::Observed,
+        footprint: Bytes,
+        percent: f64,
+    ) -> Result<(PathBuf, Forecast), Error> {
+        let scaled = Scaled::new(&self.base.platform, self.base.vcpus, Some(footprint), self.base.llc)?;
+        let mut platform = scaled.emulated(&self.base.platform);
+        let capacity = platform.tiers.first_mut().and_then(|fastest| fastest.capacity.as_mut());
+        capacity.into_iter().for_each(|c| c.value = Bytes((footprint.0 as f64 * percent / 100.0) as u64));
+        let decide = || policy::forecast::planned(seen, &platform, &Options::default(), policy::policies::find(name)?);
+        let (plan, foreseen) = decide().map_err(|e| Error(e.to_string()))?;
         let file = self.folder.join(format!("{name}-{percent}.toml"));
         fs::write(&file, policy::plan_file::to_toml(&plan)).map_err(cannot("write", &file))?;
-        Ok(file)
+        Ok((file, foreseen))
     }
 
     /// How many machines may run at once.
@@ -418,6 +442,7 @@ impl Row {
                 fast: outcome.fast_free.or(outcome.fast),
                 time: Nanos(outcome.guest_ns),
                 times: Vec::new(),
+                predicted: None,
                 code: outcome.code,
                 resident_fast: share(in_fast, in_all),
                 served_fast: share(served as f64, all as f64),
@@ -513,6 +538,7 @@ mod tests {
                 fast: None,
                 time: Nanos(time),
                 times: Vec::new(),
+                predicted: None,
                 code,
                 resident_fast: 0.0,
                 served_fast: 0.0,

@@ -132,6 +132,24 @@ impl Scaled {
         })
     }
 
+    /// The platform with the figures of the emulated machine, for whoever plans for it.
+    pub fn emulated(&self, platform: &Platform) -> Platform {
+        let mut platform = platform.clone();
+        for tier in &mut platform.tiers {
+            let Some(scaled) = self.tiers.iter().find(|t| t.real.name == tier.name) else { continue };
+            let set = |figure: &mut Option<Figure<GbPerSec>>, value: Option<GbPerSec>| {
+                if let (Some(figure), Some(value)) = (figure, value) {
+                    figure.value = value;
+                }
+            };
+            set(&mut tier.read_bandwidth, Some(scaled.read));
+            set(&mut tier.write_bandwidth, Some(scaled.write));
+            set(&mut tier.mixed_bandwidth, scaled.mixed);
+            set(&mut tier.loaded_bandwidth, scaled.loaded.map(|(_, bandwidth)| bandwidth));
+        }
+        platform
+    }
+
     /// NUMA node of the faster tier.
     pub fn fast_node(&self) -> usize {
         self.fast

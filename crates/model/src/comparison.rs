@@ -39,6 +39,10 @@ pub struct PlacementRun {
     /// in the middle.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub times: Vec<Nanos>,
+    /// Time relative to `all-fast` that the planner's cost model predicts from the profile by which the plans were made; none
+    /// where nothing was predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<f64>,
     /// Exit code of the program, or 128 + signal.
     pub code: u8,
     /// Share of the program's memory that lay in the fast tier, over time, read back from the guest's kernel.

@@ -59,6 +59,9 @@ pub struct SiteUse {
     /// Mean latency of loads whose data came from a memory, in ns, where the sampler tells it.
     #[serde(default)]
     pub miss_latency: Option<f64>,
+    /// What else is known of its lines, where the sampler tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<Lines>,
     /// Its large objects in chunks, by size class and offset: those that were ever alive. Of some sites they have all misses, of
     /// others a part: what fell on objects below [`SizeClass::LEAST`](crate::SizeClass::LEAST) is in none. Empty if it has no larger ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -72,6 +75,25 @@ pub struct SiteUse {
     /// Bytes allocated by the tier whose heap they came from, in the order of [`Observed::tiers`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placed: Vec<Bytes>,
+}
+
+/// What moved between a site's memory and the caches for each of its misses, over the run. Only the lab tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lines {
+    /// Share (0 to 1) of the misses whose line the prefetcher had asked for.
+    pub ahead: f64,
+    /// Lines for a miss that were read beside it: fetched ahead and not used, or by the kernel as it cleared pages.
+    pub beside: f64,
+    /// Lines for a miss that were written back.
+    pub written: f64,
+}
+
+impl Lines {
+    /// Of two runs with so many misses.
+    pub fn mean(a: Lines, misses: f64, b: Lines, more: f64) -> Lines {
+        let of = |a: f64, b: f64| (a * misses + b * more) / (misses + more).max(f64::MIN_POSITIVE);
+        Lines { ahead: of(a.ahead, b.ahead), beside: of(a.beside, b.beside), written: of(a.written, b.written) }
+    }
 }
 
 /// When one object lived.
@@ -208,6 +230,10 @@ pub struct Observed {
     pub elsewhere: Vec<(String, f64)>,
     /// The run in at most a few hundred intervals.
     pub timeline: Vec<TimePoint>,
+    /// Times, since the start of the run, before and after which the sampler could not see accesses, if there are such (the lab's
+    /// region of interest).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<(Nanos, Nanos)>,
     /// The reading that found most anonymous memory resident.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fullest: Option<Memory>,

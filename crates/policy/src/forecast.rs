@@ -1,10 +1,10 @@
 //! What is shown before anything is run: policies side by side, slowdown over capacity, and one site explained. All of it by the
 //! cost model, with plans as they land.
 
-use crate::{Capacity, Error, Options, Policy, Task, policies, tiers};
+use crate::{Capacity, Decision, Error, Options, Policy, Task, assemble, policies, tiers};
 use model::forecast::{Curve, CurvePoint, Elsewhere, Explanation, Forecast, PlanForecast};
 use model::label::labels;
-use model::{Bytes, Nanos, Observed, Platform, SiteId};
+use model::{Bytes, Nanos, Observed, Plan, Platform, SiteId};
 
 /// Capacities of a curve: from 0 to 100 % in steps of 5.
 const STEPS: u64 = 20;
@@ -37,6 +37,23 @@ pub fn of(observed: &Observed, platform: &Platform, options: &Options, policy: &
     Ok(forecast(&task, vec![plan]))
 }
 
+/// A policy's plan, and the forecast of it.
+///
+/// # Errors
+/// As [`of`].
+pub fn planned(
+    observed: &Observed,
+    platform: &Platform,
+    options: &Options,
+    policy: &dyn Policy,
+) -> Result<(Plan, Forecast), Error> {
+    let task = Task::new(observed, platform, options)?;
+    task.sampled()?;
+    let decision = policy.decision(&task)?;
+    let foreseen = forecast(&task, vec![of_decision(&task, policy, &decision)]);
+    Ok((assemble(policy.name(), observed, platform, &task.tiers, decision.placements), foreseen))
+}
+
 fn forecast(task: &Task<'_>, plans: Vec<PlanForecast>) -> Forecast {
     let model = task.model();
     Forecast {
@@ -53,21 +70,24 @@ fn forecast(task: &Task<'_>, plans: Vec<PlanForecast>) -> Forecast {
 }
 
 fn of_policy(task: &Task<'_>, policy: &dyn Policy) -> Result<PlanForecast, Error> {
-    let decision = policy.decision(task)?;
+    Ok(of_decision(task, policy, &policy.decision(task)?))
+}
+
+fn of_decision(task: &Task<'_>, policy: &dyn Policy, decision: &Decision) -> PlanForecast {
     let prediction = task.model().predict(&decision.shares(task));
     let planned = match decision.is_split() {
         true => task.lives().peak_in(0, &decision.shares(task)),
         false => task.lives().peak(|s| decision.placements[s].tier == 0),
     };
-    Ok(PlanForecast {
+    PlanForecast {
         policy: policy.name().to_string(),
         time: nanos(prediction.time),
         fast_bytes: Bytes(task.tiers[0].budget.map_or(planned, |b| planned.min(b.0))),
         served_fast: prediction.served_fast(),
         // A plan places a site when it is allocated.
         migrated: Bytes(0),
-        notes: decision.notes,
-    })
+        notes: decision.notes.clone(),
+    }
 }
 
 /// Slowdown over the capacity of the fastest tier, decided anew at each by this policy. The platform's own capacity of that tier

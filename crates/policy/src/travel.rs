@@ -6,7 +6,7 @@
 
 use crate::Error;
 use model::observed::{Loss, Memory, TimePoint};
-use model::{Bytes, Chunk, Life, Nanos, Observed, Pattern, SiteId, SiteUse, Touch};
+use model::{Bytes, Chunk, Life, Lines, Nanos, Observed, Pattern, SiteId, SiteUse, Touch};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::str::FromStr;
 
@@ -151,6 +151,15 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
         unattributed: all.iter().map(|o| o.unattributed).sum::<f64>() / runs,
         elsewhere,
         timeline: timeline(&all, &renamed, duration, how),
+        // What one of them saw was seen.
+        watched: all
+            .iter()
+            .map(|o| o.watched)
+            .reduce(|a, b| {
+                let ((from, to), (earlier, later)) = (a?, b?);
+                Some((from.min(earlier), to.max(later)))
+            })
+            .flatten(),
         fullest: fullest(&all, part),
         losses: losses(&all),
         touches: touches(&all, &renamed),
@@ -171,6 +180,10 @@ fn add(to: &mut SiteUse, other: &SiteUse) {
     to.miss_latency = match (timed(to), timed(other)) {
         (Some((a, n)), Some((b, m))) if n + m > 0.0 => Some((a * n + b * m) / (n + m)),
         (a, b) => a.or(b).map(|(latency, _)| latency),
+    };
+    to.lines = match (to.lines, other.lines) {
+        (Some(a), Some(b)) => Some(Lines::mean(a, to.misses(), b, other.misses())),
+        (a, b) => a.or(b),
     };
     if to.pattern == Pattern::Unknown || other.samples > to.samples {
         to.pattern = if other.pattern == Pattern::Unknown { to.pattern } else { other.pattern };
@@ -341,10 +354,19 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
         let ratio = large.peak.0 as f64 / small.peak.0.max(1) as f64;
         by.insert(small.site.id, (large.site.id, ratio));
         let (load_misses, store_misses) = (small.load_misses * ratio, small.store_misses * ratio);
-        let (pattern, samples, miss_latency) = (small.pattern, small.samples, small.miss_latency);
+        let (pattern, samples, miss_latency, lines) = (small.pattern, small.samples, small.miss_latency, small.lines);
         // Where in it the misses are is known of the small one alone.
         let chunks = Vec::new();
-        sites.push(SiteUse { load_misses, store_misses, pattern, samples, miss_latency, chunks, ..large.clone() });
+        sites.push(SiteUse {
+            load_misses,
+            store_misses,
+            pattern,
+            samples,
+            miss_latency,
+            lines,
+            chunks,
+            ..large.clone()
+        });
     }
     let absent = rates.sites.iter().filter(|s| !by.contains_key(&s.site.id));
     let (absent, share) = absent.fold((0, 0.0), |(n, m), s| (n + 1, m + s.misses()));
@@ -369,6 +391,7 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
         resident: known(&p.resident),
     });
     let duration = later(rates.duration, longer);
+    let watched = rates.watched.map(|(from, to)| (later(from, longer), later(to, longer)));
     // Moments of the run with the sizes, which may be a part of one, on the clock of the timeline.
     let clock = duration.0 as f64 / sizes.duration.0.max(1) as f64;
     for site in &mut sites {
@@ -383,6 +406,7 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
         sampler: rates.sampler.clone(),
         sampler_error: rates.sampler_error.clone(),
         timeline: timeline.collect(),
+        watched,
         unattributed: rates.unattributed,
         elsewhere: rates.elsewhere.clone(),
         sites,

@@ -352,3 +352,47 @@ fn measured_latency_counts_as_waiting() {
     assert!((unknown - (1e9 - 1e7 / 1.0045)).abs() < 1e4, "{unknown}");
     assert!((with(Some(200.0)) - (1e9 - 2e7 / 1.0045)).abs() < 2e4);
 }
+
+/// Where the sampler tells what moves beside misses, buses are as busy as they were, and not as busy as misses make them.
+#[test]
+fn lines_written_back_and_read_beside_misses_take_the_bus() {
+    use hearth_policy::cost::Model;
+    fn figure<T>(value: T) -> Figure<T> {
+        Figure::new(value, Origin::User)
+    }
+    let tiers = |write| {
+        let mut slow = tier("slow", 1, 1 << 40);
+        (slow.latency, slow.read_bandwidth) = (Some(figure(Nanos(100))), Some(figure(GbPerSec(6.4))));
+        slow.write_bandwidth = Some(figure(GbPerSec(write)));
+        [slow]
+    };
+    let profile = |lines| {
+        let mut s = site(1, 1 << 20, 100_000.0, 0.0);
+        (s.pattern, s.lines) = (Pattern::Stream { stride: 64 }, lines);
+        Observed { duration: Nanos(1000), ..observed(vec![s]) }
+    };
+    let time = |lines, write| Model::new(&profile(lines), &tiers(write)).unwrap().all_in(0);
+    // 10 ns a line.
+    assert!((time(None, 6.4) - 1e6).abs() < 1.0, "{}", time(None, 6.4));
+    let lines = |beside, written| Some(Lines { ahead: 1.0, beside, written });
+    assert!((time(lines(0.5, 0.0), 6.4) - 1.5e6).abs() < 1.0);
+    // One bus for both directions, and writes at half the speed: 10 + 20 ns for each miss.
+    assert!((time(lines(0.0, 1.0), 3.2) - 3e6).abs() < 1.0, "{}", time(lines(0.0, 1.0), 3.2));
+}
+
+/// Only the time in which accesses could be seen is split into computing and waiting; the rest of the run is no time to hide waiting in.
+#[test]
+fn what_could_not_be_seen_of_a_run_hides_no_bus() {
+    use hearth_policy::cost::Model;
+    let mut slow = tier("slow", 1, 1 << 40);
+    (slow.latency, slow.read_bandwidth) =
+        (Some(Figure::new(Nanos(100), Origin::User)), Some(Figure::new(GbPerSec(6.4), Origin::User)));
+    let mut s = site(1, 1 << 20, 100_000.0, 0.0);
+    s.pattern = Pattern::Stream { stride: 64 };
+    let whole = Observed { duration: Nanos(10_000_000), ..observed(vec![s]) };
+    let part = Observed { watched: Some((Nanos(4_000_000), Nanos(4_500_000))), ..whole.clone() };
+    let time = |o: &Observed| Model::new(o, [&slow]).unwrap().all_in(0);
+    // 1 ms of the bus: less than all there is to compute; and twice as long as what was seen, beside the rest.
+    assert!((time(&whole) - 10e6).abs() < 1e5, "{}", time(&whole));
+    assert!((time(&part) - 10.5e6).abs() < 1e5, "{}", time(&part));
+}

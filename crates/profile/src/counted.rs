@@ -26,6 +26,8 @@ pub(crate) struct Counted {
     elsewhere: BTreeMap<String, u64>,
     /// How they were taken.
     taken: Taken,
+    /// Times of the run, in ns, before and after which nothing could be seen.
+    pub watched: Option<(u64, u64)>,
 }
 
 enum Taken {
@@ -54,7 +56,11 @@ pub(crate) fn counted(db: &Connection, sampler: &str, interval: u64, intervals: 
         DHAT => Taken::All(how),
         _ => Taken::Otherwise(how),
     };
-    let mut out = Counted { sites: HashMap::new(), samples: 0, astray: 0, elsewhere: BTreeMap::new(), taken };
+    let watched = meta("watched")?.and_then(|text| {
+        let (from, to) = text.split_once(' ')?;
+        Some((from.parse().ok()?, to.parse().ok()?))
+    });
+    let mut out = Counted { sites: HashMap::new(), samples: 0, astray: 0, elsewhere: BTreeMap::new(), taken, watched };
     let mut ahead: HashMap<i64, u64> = HashMap::new();
     let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
     // Before version 3 each sample weighed as much as the period.
@@ -79,8 +85,12 @@ pub(crate) fn counted(db: &Connection, sampler: &str, interval: u64, intervals: 
         // What lies beyond the end of the run (by the clocks' disagreement) belongs to its last interval.
         let width = miss_interval_ns(start);
         let start = start.min((intervals as u64).saturating_mul(interval).saturating_sub(width));
-        let rate = (load_weight + store_weight) / width as f64;
-        spread(&mut e.misses, rate, start, start.saturating_add(width), interval);
+        let (mut from, mut to) = (start, start.saturating_add(width));
+        if let Some((first, last)) = watched.filter(|w| from.max(w.0) < to.min(w.1)) {
+            (from, to) = (from.max(first), to.min(last));
+        }
+        let rate = (load_weight + store_weight) / (to - from) as f64;
+        spread(&mut e.misses, rate, from, to, interval);
     }
     // Only the lab tells what the prefetcher did.
     for (site, e) in out.sites.iter_mut().filter(|_| sampler == LAB) {

@@ -4,8 +4,8 @@
 pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones. Version 1 had no table
 /// `miss`; version 2 had no weights in it, no tables `source` and `touch`, and no kinds of sites; version 3 no table `memory`;
-/// version 4 no table `churn`; version 5 no table `chunk`.
-pub const VERSION: i64 = 6;
+/// version 4 no table `churn`; version 5 no table `chunk`; version 6 no lines written back and read beside all misses in `miss`.
+pub const VERSION: i64 = 7;
 
 /// Length of the intervals of the table `miss` at first, in ns.
 pub const MISS_INTERVAL_NS: u64 = 10_000_000;
@@ -72,7 +72,7 @@ CREATE TABLE quiet (
 CREATE TABLE miss (
     process INTEGER NOT NULL, site INTEGER, place TEXT NOT NULL, start_ns INTEGER NOT NULL, loads INTEGER NOT NULL,
     stores INTEGER NOT NULL, ahead INTEGER NOT NULL, latency_ns INTEGER NOT NULL,
-    load_weight INTEGER NOT NULL, store_weight INTEGER NOT NULL);
+    load_weight INTEGER NOT NULL, store_weight INTEGER NOT NULL, written INTEGER NOT NULL, beside INTEGER NOT NULL);
 CREATE TABLE source (
     process INTEGER NOT NULL, site INTEGER, place TEXT NOT NULL, source TEXT NOT NULL, loads INTEGER NOT NULL,
     stores INTEGER NOT NULL, timed INTEGER NOT NULL, latency_ns INTEGER NOT NULL);

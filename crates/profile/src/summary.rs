@@ -3,11 +3,12 @@
 use crate::chunks::{self, ChunkHeat, ChunkRow, Large};
 use crate::counted::{Counted, counted, counts};
 use crate::estimate::{Burst, Exposure, PAGE, SiteEstimate, SiteSamples, Visit, estimate};
+use crate::schema::LAB;
 use crate::touches::touches;
 use crate::writer::Cohort;
 use model::observed::{self, Loss, TimePoint};
 use model::{
-    Bytes, ChunkAt, Frame, Life, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteKind, SiteUse,
+    Bytes, ChunkAt, Frame, Life, Lines, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteKind, SiteUse,
     SourceLine,
 };
 use rusqlite::types::Type;
@@ -516,6 +517,21 @@ fn latency(db: &Connection) -> Result<HashMap<i64, f64>> {
     s.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
 }
 
+/// What moved between each site and memory, as far as the lab's sampler told it.
+fn lines(db: &Connection) -> Result<HashMap<i64, Lines>> {
+    let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
+    let sampler: String = db.query_row("SELECT sampler FROM run", [], |r| r.get(0))?;
+    if version < 7 || sampler != LAB {
+        return Ok(HashMap::new());
+    }
+    let mut s = db.prepare(
+        "SELECT site, CAST(sum(ahead) AS REAL) / sum(loads + stores), CAST(sum(beside) AS REAL) / sum(load_weight + store_weight),
+         CAST(sum(written) AS REAL) / sum(load_weight + store_weight) FROM miss
+         WHERE site IS NOT NULL GROUP BY site HAVING sum(loads + stores) > 0 AND sum(load_weight + store_weight) > 0",
+    )?;
+    s.query_map([], |r| Ok((r.get(0)?, Lines { ahead: r.get(1)?, beside: r.get(2)?, written: r.get(3)? })))?.collect()
+}
+
 /// The whole profile, summed up.
 pub(crate) fn observed(db: &Connection) -> Result<Observed> {
     let stored: bool = db.query_row("SELECT EXISTS (SELECT 1 FROM estimate)", [], |r| r.get(0))?;
@@ -532,6 +548,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
         None => Vec::new(),
     };
     let latency = latency(db)?;
+    let lines = lines(db)?;
     let interval = gathered.interval;
 
     let intervals = gathered.duration.div_ceil(interval);
@@ -593,6 +610,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             samples: e.samples,
             pattern: e.pattern,
             miss_latency: latency.get(row).copied(),
+            lines: lines.get(row).copied(),
             chunks: chunks::reported(gathered.chunks.get(row).map_or(&[], Vec::as_slice), &e.slices),
             lives,
             nodes,
@@ -639,6 +657,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
                 None => Vec::new(),
             },
             timeline: timeline.clone(),
+            watched: gathered.counted.as_ref().and_then(|c| c.watched).map(|(from, to)| (Nanos(from), Nanos(to))),
             fullest,
             losses: Vec::clone(&losses),
             touches: touches.clone(),

@@ -208,6 +208,10 @@ pub struct MissRow {
     pub ahead: u64,
     /// Sum over loads of the time from issue to data.
     pub latency_ns: u64,
+    /// Lines written back: not misses. Only the lab tells.
+    pub written: u64,
+    /// Lines that were read beside all misses: fetched ahead and not used, or by the kernel as it cleared pages. Only the lab tells.
+    pub beside: u64,
 }
 
 /// Samples, misses or not, on one place whose data came from one source.
@@ -569,6 +573,13 @@ impl Writer {
         )
     }
 
+    /// The sampler saw accesses from one time of the run to the other, and could not see any before and after.
+    pub fn watched(&mut self, from_ns: u64, to_ns: u64) -> Result<(), Error> {
+        let text = format!("{from_ns} {to_ns}");
+        let put = self.db.execute("INSERT OR REPLACE INTO meta VALUES ('watched', ?)", [text]);
+        put.map(drop).map_err(|e| self.fail(e))
+    }
+
     /// Adds sampled misses; those of one place and interval may come in several rows.
     pub fn miss(&mut self, m: &MissRow) -> Result<(), Error> {
         put_miss(&self.db, m).map_err(|e| self.fail(e))
@@ -673,7 +684,7 @@ impl Writer {
 }
 
 pub(crate) fn put_miss(db: &Connection, m: &MissRow) -> rusqlite::Result<()> {
-    db.prepare_cached("INSERT INTO miss VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?.execute(params![
+    db.prepare_cached("INSERT INTO miss VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?.execute(params![
         m.process.unwrap_or(0),
         m.site,
         m.place,
@@ -683,7 +694,9 @@ pub(crate) fn put_miss(db: &Connection, m: &MissRow) -> rusqlite::Result<()> {
         m.ahead as i64,
         m.latency_ns as i64,
         m.load_weight as i64,
-        m.store_weight as i64
+        m.store_weight as i64,
+        m.written as i64,
+        m.beside as i64
     ])?;
     Ok(())
 }

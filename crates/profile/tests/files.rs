@@ -1,7 +1,7 @@
 //! Profiles as files: written and read back, and what is said about files that are not whole, ours, or of this version.
 
 use hearth_profile as profile;
-use model::{Bytes, Chunk, Life, Module, Nanos, Origin, Pattern, PlannedTier, SiteId, SizeClass, SourceLine};
+use model::{Bytes, Chunk, Life, Lines, Module, Nanos, Origin, Pattern, PlannedTier, SiteId, SizeClass, SourceLine};
 use profile::estimate::Burst;
 use profile::{
     ChunkHeat, ChunkRow, Cohort, FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run,
@@ -163,8 +163,20 @@ fn what_the_lab_counts_is_taken_as_it_is() {
         let (site, place) = (site.map(|i| rows[i]), if site.is_some() { "object" } else { "stack" });
         let process = site.map(|_| process);
         let (load_weight, store_weight, latency_ns) = (100 * loads, 100 * stores, 300 * loads);
-        let row =
-            MissRow { process, site, place, start_ns, loads, stores, load_weight, store_weight, ahead, latency_ns };
+        let row = MissRow {
+            process,
+            site,
+            place,
+            start_ns,
+            loads,
+            stores,
+            load_weight,
+            store_weight,
+            ahead,
+            latency_ns,
+            written: 2 * loads,
+            beside: stores,
+        };
         w.miss(&row).unwrap();
     };
     miss(Some(0), 0, 10, 2, 0);
@@ -199,6 +211,9 @@ fn what_the_lab_counts_is_taken_as_it_is() {
     let seen: Vec<_> = o.sites.iter().map(|s| (s.site.id.0, s.load_misses, s.store_misses, s.samples)).collect();
     assert_eq!(seen, [(1, 3100.0, 900.0, 40), (2, 900.0, 0.0, 9), (3, 0.0, 400.0, 4)]);
     assert_eq!(o.sites.iter().map(|s| s.miss_latency).collect::<Vec<_>>(), [Some(450.0), None, None]);
+    // 40 samples of site 1, of which 2 were fetched ahead; 62 lines were written for 4,000 misses, and 9 read beside them.
+    let lines = Lines { ahead: 2.0 / 40.0, beside: 9.0 / 4000.0, written: 62.0 / 4000.0 };
+    assert_eq!(o.sites[0].lines, Some(lines));
     assert_eq!(
         o.sites.iter().map(|s| s.pattern).collect::<Vec<_>>(),
         [Pattern::Random, Pattern::Stream { stride: 64 }, Pattern::Mixed]
@@ -459,6 +474,7 @@ fn misses_of_version_2_are_read() {
     drop(db);
     let o = profile::open(&path).unwrap().observed().unwrap();
     assert_eq!((o.sites[0].load_misses, o.sites[0].store_misses, o.sites[0].miss_latency), (150.0, 50.0, None));
+    assert_eq!(o.sites[0].lines, None);
 }
 
 #[test]

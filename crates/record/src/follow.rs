@@ -7,7 +7,7 @@ use crate::Error;
 use crate::code::Code;
 use crate::live::Live;
 use crate::maps::{Layout, Loaded};
-use crate::misses::{ChunkMisses, Counts, Miss, Misses, Place, Source, Sourced};
+use crate::misses::{ChunkMisses, Counts, Line, Miss, Misses, Place, Source, Sourced};
 use crate::residency::SitePages;
 use crate::rings::{Taken, What};
 use crate::statics;
@@ -167,6 +167,10 @@ pub trait Sink {
     }
     /// So much was lost of a kind so far; `process` is `None` for the run as a whole.
     fn lost(&mut self, process: Option<usize>, kind: &str, count: u64, note: &str) -> Result<(), Error> {
+        Ok(())
+    }
+    /// Accesses could be seen from one time to the other only.
+    fn watched(&mut self, from_ns: u64, to_ns: u64) -> Result<(), Error> {
         Ok(())
     }
     /// Twice a second.
@@ -338,7 +342,7 @@ impl Follower {
         if let Some(misses) = &mut self.misses {
             misses.miss(miss, &self.live);
         }
-        tally.visits += 1;
+        tally.visits += u64::from(miss.line == Line::Missed);
         Ok(())
     }
 
@@ -745,8 +749,17 @@ mod tests {
         const MS: u64 = 1_000_000;
         let mut miss = |f: &mut Follower, time_ns| {
             let (weight, source) = (1, Source::Memory);
-            let miss =
-                Miss { time_ns, addr: 0x1008, ip: 0x40, latency_ns: 9, store: false, ahead: false, weight, source };
+            let miss = Miss {
+                time_ns,
+                addr: 0x1008,
+                ip: 0x40,
+                latency_ns: 9,
+                store: false,
+                ahead: false,
+                weight,
+                source,
+                line: Line::Missed,
+            };
             f.miss(&miss, &mut tally, &mut ()).unwrap();
         };
         // Events come in the wrong order, and those after a miss wait until it was counted.

@@ -3,14 +3,14 @@
 
 use crate::Error;
 use crate::launch::now_ns;
-use crate::misses::{Miss, Source};
+use crate::misses::{Line, Miss, Source};
 use crate::outside::Outside;
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
-use wire::lab::{PROCESSES, Window};
+use wire::lab::{PROCESSES, Window, traffic};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 /// An ivshmem device (QEMU, docs/specs/ivshmem-spec.rst); its memory is the second of its regions.
@@ -37,6 +37,8 @@ pub struct Lab {
     /// Values of the window's counters when sampling began.
     given: u64,
     dropped: u64,
+    /// Times of the first and the last sample.
+    watched: Option<(u64, u64)>,
 }
 
 /// The window with the mapping that it lies in.
@@ -78,6 +80,7 @@ impl Lab {
             offset_ns: None,
             given: 0,
             dropped: 0,
+            watched: None,
         })
     }
 
@@ -109,8 +112,16 @@ impl Lab {
             let Some(s) = window.take() else { return };
             let time_ns = (s.time_ps / 1000).saturating_add_signed(shift);
             let (store, ahead) = (s.store != 0, s.ahead != 0);
-            let (weight, source, ip) = (self.period, Source::Memory, s.ip);
-            let miss = Miss { time_ns, addr: s.address, ip, latency_ns: s.latency_ns, store, ahead, weight, source };
+            let (weight, source, ip) = (self.period * u64::from(s.count), Source::Memory, s.ip);
+            let line = match s.traffic {
+                traffic::MISS => Line::Missed,
+                traffic::WRITTEN => Line::Written,
+                _ => Line::Beside,
+            };
+            let miss =
+                Miss { time_ns, addr: s.address, ip, latency_ns: s.latency_ns, store, ahead, weight, source, line };
+            let (first, last) = self.watched.unwrap_or((time_ns, time_ns));
+            self.watched = Some((first.min(time_ns), last.max(time_ns)));
             if time_ns > horizon {
                 self.next = Some((s.pid as u32, miss));
                 return;
@@ -143,6 +154,10 @@ impl Outside for Lab {
 
     fn take(&mut self, epoch_ns: u64, horizon: u64, each: &mut dyn FnMut(u32, &Miss)) {
         self.take_by(now_ns, epoch_ns, horizon, each);
+    }
+
+    fn watched(&self) -> Option<(u64, u64)> {
+        self.watched
     }
 
     fn losses(&self, over: bool) -> Vec<(&'static str, u64, String)> {
@@ -210,6 +225,7 @@ mod tests {
             }
             let mut sample = Sample::default();
             (sample.sequence, sample.pid, sample.time_ps, sample.address) = (number + 1, pid, time_ps, 64 * number);
+            sample.count = 1;
             let at = SAMPLES_AT as usize + (number % RING) as usize * size_of::<Sample>();
             // SAFETY: a slot of the ring in the test's own memory.
             unsafe { self.memory.as_mut_ptr().add(at).cast::<Sample>().write(sample) };
@@ -257,6 +273,7 @@ mod tests {
         assert!((4..=5).contains(&seen.len()), "{seen:?}");
         lab.take_by(now_ns, 500_000, u64::MAX, &mut |pid, miss| seen.push((pid, miss.time_ns, miss.addr)));
         assert_eq!(seen.len() as u64, RING);
+        assert_eq!(lab.watched(), Some((seen[0].1, seen[seen.len() - 1].1)));
         let (pid, time_ns, addr) = seen[1];
         assert_eq!((pid, addr), (41, 64 * 2));
         let true_ns = 2_000_001 + 5_000 - 500_000;

@@ -706,6 +706,11 @@ impl Watch<'_> {
         for (kind, count, note) in self.outside.as_ref().map(|sampler| sampler.losses(over)).unwrap_or_default() {
             self.set_loss(None, kind, count, &note);
         }
+        if let Some((from, to)) = self.outside.as_ref().and_then(|sampler| sampler.watched()).filter(|_| over) {
+            if let Err(e) = self.sink.watched(from, to) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+        }
         (0..self.processes.len()).for_each(|i| self.report_drops_of(i));
     }
 

@@ -41,6 +41,20 @@ pub struct Miss {
     pub weight: u64,
     /// Where the data came from.
     pub source: Source,
+    /// What moved.
+    pub line: Line,
+}
+
+/// What a sample is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Line {
+    /// A line that an access missed.
+    #[default]
+    Missed,
+    /// A changed line that was written back; the lab's sampler tells.
+    Written,
+    /// A line that was read beside all misses: fetched ahead and not used, or by the kernel; the lab's sampler tells.
+    Beside,
 }
 
 /// Where the data of an access came from.
@@ -161,6 +175,10 @@ pub struct Counts {
     pub ahead: u64,
     /// Sum over loads of the time from issue to data, in ns.
     pub latency_ns: u64,
+    /// Lines that samples of lines written back stand for, and of lines read beside all misses.
+    pub written: u64,
+    /// See `written`.
+    pub beside: u64,
 }
 
 /// Samples on one place, over the life of the process, whose data came from one source. Misses or not.
@@ -392,7 +410,7 @@ impl Misses {
     #[inline]
     fn count_in(&mut self, span: &Span, miss: &Miss) {
         self.count(span.slot, miss);
-        if let Some(chunk) = span.chunk(miss.addr).filter(|_| miss.weight > 0) {
+        if let Some(chunk) = span.chunk(miss.addr).filter(|_| miss.weight > 0 && miss.line == Line::Missed) {
             let chunk = &mut self.chunks[chunk];
             let weight = if miss.store { &mut chunk.store_weight } else { &mut chunk.load_weight };
             *weight = weight.saturating_add(miss.weight);
@@ -407,6 +425,11 @@ impl Misses {
             let interval = miss_interval_ns(miss.time_ns);
             self.start_ns = miss.time_ns / interval * interval;
             self.end_ns = self.start_ns + interval;
+        }
+        match miss.line {
+            Line::Missed => {}
+            Line::Written => return self.counts[slot].written += miss.weight,
+            Line::Beside => return self.counts[slot].beside += miss.weight,
         }
         let (load, store) = (u64::from(!miss.store), u64::from(miss.store));
         let latency_ns = load * u64::from(miss.latency_ns);
@@ -481,7 +504,17 @@ mod tests {
     }
     fn load(time_ns: u64, addr: u64) -> Miss {
         let source = Source::Memory;
-        Miss { time_ns, addr, ip: 0x5000, latency_ns: 300, store: false, ahead: false, weight: 10, source }
+        Miss {
+            time_ns,
+            addr,
+            ip: 0x5000,
+            latency_ns: 300,
+            store: false,
+            ahead: false,
+            weight: 10,
+            source,
+            line: Line::Missed,
+        }
     }
     fn loads(counted: &[(Place, u64, Counts)], place: Place) -> u64 {
         counted.iter().filter(|c| c.0 == place).map(|c| c.2.loads).sum()
@@ -562,6 +595,19 @@ mod tests {
         assert_eq!(m.take(false), [(Place::Site(A), 0, first)]);
         assert_eq!(m.take(true), [(Place::Site(A), 3 * MISS_INTERVAL_NS, second)]);
         assert_eq!(m.0.counted(), 3);
+    }
+
+    #[test]
+    fn lines_that_move_beside_misses_are_no_misses() {
+        const MIB: u64 = 1 << 20;
+        let mut m = misses();
+        m.born(0x7f00_0000_0000, 64 * MIB, A, 0);
+        let moved = |line| Miss { line, ip: 0, latency_ns: 0, ..load(US, 0x7f00_0000_0000 + MIB) };
+        [Line::Written, Line::Written, Line::Beside].iter().for_each(|line| m.miss(&moved(*line)));
+        let counts = Counts { written: 20, beside: 10, ..Counts::default() };
+        assert_eq!(m.take(true), [(Place::Site(A), 0, counts)]);
+        assert_eq!((m.0.counted(), m.0.take_chunks(), m.0.take_sources()), (0, vec![], vec![]));
+        assert!(m.0.take_touches().is_empty());
     }
 
     #[test]

@@ -24,6 +24,12 @@ pub trait Outside {
         false
     }
 
+    /// Times of the first and the last sample, in ns since the epoch that they were taken by, where nothing could be seen before and
+    /// after: the lab's region of interest.
+    fn watched(&self) -> Option<(u64, u64)> {
+        None
+    }
+
     /// What sampling has lost so far (`over`: in the whole recording): kind, count and sentence.
     fn losses(&self, over: bool) -> Vec<(&'static str, u64, String)>;
 }

@@ -597,9 +597,15 @@ impl Sink for ToProfile<'_> {
             store_weight: counts.store_weight,
             ahead: counts.ahead,
             latency_ns: counts.latency_ns,
+            written: counts.written,
+            beside: counts.beside,
         };
         self.samples += counts.loads + counts.stores;
         Ok(self.writer.miss(&row)?)
+    }
+
+    fn watched(&mut self, from_ns: u64, to_ns: u64) -> Result<(), Error> {
+        Ok(self.writer.watched(from_ns, to_ns)?)
     }
 
     fn missed(&mut self, site: SiteId, at: ChunkAt, misses: &ChunkMisses) -> Result<(), Error> {

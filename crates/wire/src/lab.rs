@@ -82,7 +82,17 @@ pub struct Process {
     pub pid: u64,
 }
 
-/// One sampled LLC miss.
+/// [`Sample::traffic`].
+pub mod traffic {
+    /// A demand access got its line from memory.
+    pub const MISS: u8 = 0;
+    /// A changed line was written back.
+    pub const WRITTEN: u8 = 1;
+    /// A line was read beside all misses: it was fetched ahead and left the L2 before it was used, or the kernel cleared its page.
+    pub const BESIDE: u8 = 2;
+}
+
+/// One sampled LLC miss, or another line that moved.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Sample {
@@ -106,7 +116,12 @@ pub struct Sample {
     pub vcpu: u8,
     /// 1: the prefetcher had asked for the line before.
     pub ahead: u8,
-    unused: [u64; 2],
+    /// [`traffic`]; of all but misses time, address and process are told.
+    pub traffic: u8,
+    unused: [u8; 3],
+    /// It stands for so many times the period.
+    pub count: u32,
+    unused_too: u64,
 }
 
 /// Everything before the ring of samples. Shared with other processes: read it by the methods of [`Window`].

@@ -83,7 +83,7 @@ mod tests {
                     printf(\"%zu %zu %zu %zu %zu %zu %zu %zu\", sizeof(struct window), sizeof(struct window_vcpu),\n\
                     sizeof(struct window_step), sizeof(struct window_process), sizeof(struct window_sample),\n\
                     offsetof(struct window, memory_hits), offsetof(struct window, failed),\n\
-                    offsetof(struct window_sample, ahead)); }\n";
+                    offsetof(struct window_sample, count)); }\n";
         fs::write(&source, text).unwrap();
         assert!(Command::new("cc").arg("-o").arg(&program).arg(&source).status().unwrap().success());
         let said = String::from_utf8(Command::new(&program).output().unwrap().stdout).unwrap();
@@ -95,7 +95,7 @@ mod tests {
             size_of::<Sample>(),
             offset_of!(Header, memory_hits),
             offset_of!(Header, failed),
-            offset_of!(Sample, ahead),
+            offset_of!(Sample, count),
         ];
         assert_eq!(said, ours.map(|n| n.to_string()).join(" "));
     }

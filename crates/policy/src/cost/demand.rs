@@ -21,16 +21,25 @@ pub struct Use {
     pub random: f64,
     /// Load misses that the prefetcher fetches ahead.
     pub stream: f64,
-    /// Store misses: the line is read, and written later.
+    /// Store misses: the line is read.
     pub stores: f64,
+    /// Lines that were read beside all misses: they take the bus, and nobody waits for them.
+    pub beside: f64,
+    /// Lines written back. Where the sampler does not tell, each line that a store missed.
+    pub written: f64,
     /// Factor on waiting, see [`overlap::split`].
     pub scale: f64,
 }
 
 impl Use {
+    /// Lines that accesses missed.
+    pub fn misses(&self) -> f64 {
+        self.random + self.stream + self.stores
+    }
+
     /// Lines read: a store reads its line first.
     pub fn lines(&self) -> f64 {
-        self.random + self.stream + self.stores
+        self.misses() + self.beside
     }
 }
 
@@ -79,14 +88,15 @@ impl Demand {
         if !sampled(observed) {
             return Err(Error::NoSamples { sampler: observed.sampler.clone() });
         }
-        let mut intervals = lengths(observed);
+        let (mut intervals, unseen) = lengths(observed);
         let known = misses(observed, &mut intervals);
         for (site, seen) in observed.sites.iter().enumerate().filter(|(_, s)| s.misses() > 0.0) {
             // Where the timeline does not say when, they are spread evenly over the site's life.
             if known[site] <= 0.0 {
-                spread(site, seen, &mut intervals);
+                spread(site, seen, observed.watched.map_or(0, |w| w.0.0), &mut intervals);
             }
         }
+        intervals.extend(unseen);
         let machine = Machine::of(observed, notes);
         for interval in &mut intervals {
             machine.take_off(interval);
@@ -95,16 +105,20 @@ impl Demand {
     }
 }
 
-/// The intervals of the timeline, still empty; one for the whole run if it has none.
-fn lengths(observed: &Observed) -> Vec<Interval> {
+/// The intervals of the timeline, still empty; one for the whole run if it has none. And one for what the sampler could not see of the
+/// run, as if nothing was accessed then: whatever that is, a placement is not seen to change it.
+fn lengths(observed: &Observed) -> (Vec<Interval>, Option<Interval>) {
     let empty = |length: u64| Interval { length: length as f64, compute: 0.0, overlap: 1.0, uses: Vec::new() };
-    let ends = observed.timeline.iter().skip(1).map(|p| p.at.0).chain([observed.duration.0]);
-    let mut all: Vec<Interval> =
-        observed.timeline.iter().zip(ends).map(|(p, end)| empty(end.saturating_sub(p.at.0))).collect();
+    let starts = observed.timeline.iter().map(|p| p.at.0);
+    let ends = starts.clone().skip(1).chain([observed.duration.0]);
+    let (from, to) = observed.watched.map_or((0, u64::MAX), |(from, to)| (from.0, to.0));
+    let seen = |start: u64, end: u64| end.min(to).saturating_sub(start.max(from));
+    let mut all: Vec<Interval> = starts.zip(ends).map(|(start, end)| empty(seen(start, end))).collect();
     if all.is_empty() {
-        all.push(empty(observed.duration.0));
+        all.push(empty(seen(0, observed.duration.0)));
     }
-    all
+    let unseen = observed.duration.0 as f64 - all.iter().map(|i| i.length).sum::<f64>();
+    (all, (unseen > 0.0).then(|| empty(unseen as u64)))
 }
 
 /// So many misses of a site, split as over the whole run.
@@ -112,8 +126,9 @@ fn use_of(site: usize, seen: &SiteUse, misses: f64) -> Use {
     let all = seen.misses();
     let (loads, stores) =
         if all > 0.0 { (misses * seen.load_misses / all, misses * seen.store_misses / all) } else { (misses, 0.0) };
-    let streaming = streaming(seen.pattern);
-    Use { site, random: loads * (1.0 - streaming), stream: loads * streaming, stores, scale: 1.0 }
+    let streaming = seen.lines.map_or_else(|| streaming(seen.pattern), |lines| lines.ahead.clamp(0.0, 1.0));
+    let (beside, written) = seen.lines.map_or((0.0, stores), |l| (misses * l.beside, misses * l.written));
+    Use { site, random: loads * (1.0 - streaming), stream: loads * streaming, stores, beside, written, scale: 1.0 }
 }
 
 /// Fills in what the timeline says; gives the misses of each site that it knows. A site's sum over the timeline is made that of
@@ -140,9 +155,10 @@ fn misses(observed: &Observed, intervals: &mut [Interval]) -> Vec<f64> {
     known
 }
 
-fn spread(site: usize, seen: &SiteUse, intervals: &mut [Interval]) {
+/// Spreads a site's misses over its life in intervals that begin at a time of the run.
+fn spread(site: usize, seen: &SiteUse, begin: u64, intervals: &mut [Interval]) {
     let (from, to) = (seen.first_alloc.0 as f64, seen.last_free.0 as f64);
-    let mut at = 0.0;
+    let mut at = begin as f64;
     let overlap = |at: f64, length: f64| ((at + length).min(to) - at.max(from)).max(0.0);
     let mut parts = Vec::with_capacity(intervals.len());
     for interval in intervals.iter() {
@@ -199,7 +215,7 @@ impl Machine {
             let modelled = if self.measured[u.site].is_some() { 0.0 } else { u.random };
             for (k, share) in self.shares[u.site].iter().enumerate() {
                 reads[k] += share * u.lines();
-                writes[k] += share * u.stores;
+                writes[k] += share * u.written;
                 random[k] += share * modelled;
                 other[k] += share * (u.stream / overlap::AHEAD + u.stores / overlap::FILLS);
             }

@@ -129,7 +129,7 @@ impl Model {
                 for ((load, served), &share) in loads.iter_mut().zip(&mut out.served).zip(shares.of(u.site)) {
                     if share > 0.0 {
                         load.add(u, interval.overlap, share);
-                        *served += share * u.lines();
+                        *served += share * u.misses();
                     }
                 }
             }

@@ -21,7 +21,7 @@ impl Load {
     pub fn add(&mut self, u: &Use, overlap: f64, share: f64) {
         self.waits += share * u.waits(overlap);
         self.reads += share * u.lines();
-        self.writes += share * u.stores;
+        self.writes += share * u.written;
     }
 }
 

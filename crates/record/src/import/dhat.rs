@@ -239,6 +239,8 @@ fn spread(
             continue;
         }
         writer.miss(&MissRow {
+            written: 0,
+            beside: 0,
             process: Some(process),
             site,
             place: if site.is_some() { "object" } else { "other" },

@@ -332,6 +332,8 @@ fn attribute(
     for (place, start_ns, c) in found.take(true) {
         let (place, site) = named(place);
         rows.misses.push(MissRow {
+            written: 0,
+            beside: 0,
             process: Some(process.row),
             site,
             place,

@@ -19,7 +19,7 @@ pub mod spe;
 mod tests;
 
 use crate::Error;
-use crate::misses::{Miss, Source};
+use crate::misses::{Line, Miss, Source};
 use crate::outside::Outside;
 use cpu::Cpu;
 use events::{Choice, Event, Every, Role};
@@ -138,6 +138,7 @@ pub(crate) fn miss_of(event: &Event, s: &Sample<'_>, clock: Clock) -> Option<(u3
         ahead: false,
         weight: s.period,
         source,
+        line: Line::Missed,
     };
     match event.role {
         Role::LoadMiss | Role::FirstTouch => {}
@@ -205,6 +206,7 @@ fn packets(
             ahead: false,
             weight,
             source: Source::Unknown,
+            line: Line::Missed,
         };
         each(op_miss(&blank, op.addr, op.store, op.missed_l1, op.source, clock.ns(op.cycles)));
     }

@@ -6,7 +6,7 @@ use super::events::{Event, Role, choose, page_faults};
 use super::open::format;
 use super::record::{Format, HEADER, Record, parse};
 use super::*;
-use crate::misses::Source;
+use crate::misses::{Line, Source};
 use perf_event_open_sys::bindings as sys;
 use std::path::PathBuf;
 
@@ -188,6 +188,7 @@ fn records_of_pebs_are_misses_stores_and_latencies() {
         ahead: false,
         weight: 0,
         source: Source::Unknown,
+        line: Line::Missed,
     };
     let expected = [
         Some((1001, Miss { weight: 1000, ..miss(0) })),
@@ -279,6 +280,7 @@ fn packets_of_spe_are_misses_and_hits_with_their_own_times() {
         ahead: false,
         weight: 0,
         source: Source::Unknown,
+        line: Line::Missed,
     };
     let (t, a) = (1_000_000, 0x7000_0000_1000);
     let expected = [

@@ -119,8 +119,17 @@ fn run(path: &std::path::Path, sampler: &str, seconds: u64) -> (u64, u64) {
                         let (addr, time_ns) = (o.addr + random(&mut state) % o.size, now + n * S / SAMPLES);
                         let (weight, source) = (1000, Source::Memory);
                         let (latency_ns, store, ahead) = (300, false, false);
-                        let miss =
-                            crate::misses::Miss { time_ns, addr, ip: 9, latency_ns, store, ahead, weight, source };
+                        let miss = crate::misses::Miss {
+                            time_ns,
+                            addr,
+                            ip: 9,
+                            latency_ns,
+                            store,
+                            ahead,
+                            weight,
+                            source,
+                            line: Default::default(),
+                        };
                         misses[process].miss(&miss, &lives[process]);
                     }
                     crate::follow::tell(&mut misses[process], Some(process), false, &mut sink).unwrap();

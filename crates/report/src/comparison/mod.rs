@@ -3,10 +3,12 @@
 //! A figure is given only where there is one: a run that failed shows how it ended, a run that is not there says so, and
 //! where `all-fast` gives no time to measure by, times are given as they are.
 
+mod accuracy;
 mod lines;
 mod page;
 mod terminal;
 
+pub(crate) use accuracy::{accuracy, section as accuracy_section};
 pub use lines::comparison_svg;
 pub use page::comparison_page;
 pub use terminal::comparison;
@@ -146,6 +148,11 @@ fn header(c: &Comparison) -> Vec<String> {
         ));
     }
     said
+}
+
+/// `3.02x`, as the planner's cost model predicted it.
+fn predicted(run: &PlacementRun) -> Option<String> {
+    run.predicted.map(|ratio| format!("{ratio:.2}x"))
 }
 
 /// Every note once, with the runs that carry it.

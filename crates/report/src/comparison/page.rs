@@ -1,6 +1,8 @@
 //! The page of one comparison: the picture, the table behind it, every figure of every run, and the emulated machine.
 
-use super::{BASE, Figure, about, base, capacity, fastest, figure, header, lines, notes, spread};
+use super::{
+    BASE, Figure, about, accuracy_section, base, capacity, fastest, figure, header, lines, notes, predicted, spread,
+};
 use crate::html::svg::text;
 use crate::html::{Sheet, sheet};
 use crate::words;
@@ -16,7 +18,7 @@ pub fn comparison_page(c: &Comparison) -> String {
         "<section>\n<h2>Guest time over fast memory</h2>\n<p>Lower is better. Dashed: all memory fast, all memory slow.</p>\n{}</section>\n{}{}<section>\n<h2>The emulated machine</h2>\n<p>The real machine, and what the lab scaled it to, so that its few processors feel the pressure of the full machine.</p>\n<div class=\"wide\"><pre>{}</pre></div>\n</section>\n",
         lines::svg(c),
         overview(c),
-        runs(c),
+        runs(c) + &accuracy_section(std::slice::from_ref(c)),
         c.scale.lines().map(text).collect::<Vec<_>>().join("\n"),
     );
     let mut about = about(std::slice::from_ref(c));
@@ -87,6 +89,7 @@ fn runs(c: &Comparison) -> String {
         "fast memory",
         "free at start",
         "relative",
+        "predicted",
         "guest time",
         "resident fast",
         "served fast",
@@ -104,12 +107,13 @@ fn runs(c: &Comparison) -> String {
             run.fast.map_or("–".into(), |b| b.to_string()),
         );
         if let Figure::Failed(code) = figure(c, Some(run)) {
-            out += &format!("<td class=\"none\" colspan=\"6\">exit {code} after {}</td></tr>\n", run.time);
+            out += &format!("<td class=\"none\" colspan=\"7\">exit {code} after {}</td></tr>\n", run.time);
             continue;
         }
         out += &format!(
-            "{}<td>{}{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            "{}<td>{}</td><td>{}{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
             time(c, Some(run), run.fast_percent),
+            predicted(run).unwrap_or("–".into()),
             run.time,
             spread(c, run).map_or_else(String::new, |(low, high)| format!(" ({low} to {high})")),
             words::percent(run.resident_fast),
@@ -121,7 +125,7 @@ fn runs(c: &Comparison) -> String {
     for placement in c.placements() {
         for percent in c.capacities().into_iter().filter(|p| c.at(placement, *p).is_none()) {
             out += &format!(
-                "<tr><td>{}</td><td>{}</td><td class=\"none\" colspan=\"7\">not run</td></tr>\n",
+                "<tr><td>{}</td><td>{}</td><td class=\"none\" colspan=\"8\">not run</td></tr>\n",
                 text(placement),
                 capacity(percent)
             );

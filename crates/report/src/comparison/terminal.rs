@@ -87,8 +87,9 @@ fn grid(
 /// Guest times as bars from zero, the two ends first; nothing if the terminal is too narrow for them.
 fn bars(c: &Comparison, width: usize) -> String {
     let mut longest = width.saturating_sub(NAME + 8 + FIGURE).min(BAR);
-    // A range behind the figure takes as much as two figures: not where the bars would be short for it.
-    let ranges = width >= NAME + 8 + 3 * FIGURE + BAR / 2 && c.runs.iter().any(|r| !r.times.is_empty());
+    // A range or a prediction behind the figure takes as much as two figures: not where the bars would be short for it.
+    let more = c.runs.iter().any(|r| !r.times.is_empty() || r.predicted.is_some());
+    let ranges = width >= NAME + 8 + 3 * FIGURE + BAR / 2 && more;
     if ranges {
         longest = longest.min(width - NAME - 8 - 3 * FIGURE);
     }
@@ -106,9 +107,10 @@ fn bars(c: &Comparison, width: usize) -> String {
         let at = run.fast_percent.map_or_else(String::new, capacity);
         let bar = words::bar(run.time.0 as f64 / slowest as f64, longest);
         let pad = " ".repeat(NAME.saturating_sub(name.width()));
-        let range =
-            spread(c, run).filter(|_| ranges).map_or_else(String::new, |(low, high)| format!(" ({low} to {high})"));
-        out += &format!("{name}{pad} {at:>6} {bar} {}{range}\n", figure(c, Some(run)));
+        let range = spread(c, run).map(|(low, high)| format!(" ({low} to {high})"));
+        let more = range.or_else(|| super::predicted(run).map(|p| format!(" (predicted {p})")));
+        let more = more.filter(|_| ranges).unwrap_or_default();
+        out += &format!("{name}{pad} {at:>6} {bar} {}{more}\n", figure(c, Some(run)));
     }
     out
 }

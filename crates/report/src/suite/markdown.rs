@@ -1,7 +1,7 @@
 //! The suite as Markdown: a table for each platform and capacity, and the notes under each platform.
 
 use super::{Panel, panels};
-use crate::comparison::{BASE, about, figure, notes};
+use crate::comparison::{BASE, about, accuracy, figure, notes};
 use model::comparison::Comparison;
 
 /// Tables of all programs; the fastest placement of each row is bold.
@@ -18,7 +18,7 @@ pub fn suite_markdown(all: &[Comparison]) -> String {
         }
     }
     out += "\n";
-    for sentence in about(all) {
+    for sentence in accuracy(all).into_iter().chain(about(all)) {
         out += &format!("{sentence}\n");
     }
     out

@@ -1,7 +1,7 @@
 //! The page of a suite: for each platform and capacity the picture and the table behind it.
 
 use super::{Panel, dots, panels};
-use crate::comparison::{BASE, Figure, about, figure, notes};
+use crate::comparison::{BASE, Figure, about, accuracy_section, figure, notes};
 use crate::html::svg::text;
 use crate::html::{Sheet, sheet, tiles};
 use crate::words;
@@ -33,6 +33,7 @@ pub fn suite_page(all: &[Comparison]) -> String {
             table(panel)
         );
     }
+    main += &accuracy_section(all);
     let mut about = about(all);
     about.push("A geometric mean is taken over the programs for which every placement has a figure.".to_string());
     for c in all {

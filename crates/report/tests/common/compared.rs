@@ -28,6 +28,7 @@ fn run(placement: &str, percent: Option<f64>, time: f64, served: f64, footprint:
         } else {
             Vec::new()
         },
+        predicted: (placement == "plan density" && percent == Some(25.0)).then_some(1.5),
         code: 0,
         resident_fast: if placement == "kernel" { share * 0.97 } else { share },
         served_fast: served,
