@@ -394,5 +394,5 @@ fn what_could_not_be_seen_of_a_run_hides_no_bus() {
     let time = |o: &Observed| Model::new(o, [&slow]).unwrap().all_in(0);
     // 1 ms of the bus: less than all there is to compute; and twice as long as what was seen, beside the rest.
     assert!((time(&whole) - 10e6).abs() < 1e5, "{}", time(&whole));
-    assert!((time(&part) - 10.5e6).abs() < 1e5, "{}", time(&part));
+    assert!((10.4e6..10.7e6).contains(&time(&part)), "{}", time(&part));
 }

@@ -229,7 +229,10 @@ impl Machine {
             })
             .collect();
         let sum = |waits: &[f64]| waits.iter().zip(&latency).map(|(w, l)| w * l).sum::<f64>();
-        let split = overlap::split(interval.length, known + sum(&random), sum(&other), misses);
+        let buses =
+            self.memories.iter().zip(reads.iter().zip(&writes)).map(|(m, (r, w))| m.busy(*r, *w)).fold(0.0, f64::max);
+        let split =
+            overlap::split(super::step::apart(interval.length, buses), known + sum(&random), sum(&other), misses);
         (interval.compute, interval.overlap) = (split.compute, split.overlap);
         for u in &mut interval.uses {
             u.scale = split.scale;

@@ -9,7 +9,7 @@
 //! ```text
 //! L(i) = sum over k of  l(k, u) * sum over s of x(s,k) * (random / g(i) + stream / 20 + stores / 12)     latency
 //! B(i,k) = time of the bus of tier k for the lines read and written there                                  bandwidth
-//! T(i) = max(C(i) + L(i), max over k of B(i,k)),   u = B(i,k) / T(i)                                       fixed point
+//! T(i)³ = (C(i) + L(i))³ + (max over k of B(i,k))³,   u = B(i,k) / T(i)                                    fixed point
 //! ```
 //!
 //! - [`memory`]: `l(k, u)` and `B(i,k)`, with the same form as the lab's time model.

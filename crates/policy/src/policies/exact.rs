@@ -24,7 +24,7 @@
 //! and split ones taken if they save more than half a percent. Splits are in 64ths, of which the faster tier gets those that fit.
 
 use super::density::cold;
-use crate::cost::step::Load;
+use crate::cost::step::{self, Load};
 use crate::cost::{Shares, landing};
 use crate::{Decision, Error, Policy, Task};
 use highs::{HighsModelStatus, HighsSolutionStatus, RowProblem, Sense};
@@ -370,10 +370,14 @@ impl<'a> Program<'a> {
             }
         }
         for (g, group) in self.groups.iter().enumerate() {
-            let t = p.add_column(1.0, 0.0..);
+            // Their time, that of computing and waiting, and that of the busiest bus.
+            let [t, serial, bus] = [1.0, 0.0, 0.0].map(|cost| p.add_column(cost, 0.0..));
+            for (a, b) in step::tangents() {
+                p.add_row(0.0.., [(t, 1.0), (serial, -a), (bus, -b)]);
+            }
             let latency: Vec<f64> =
                 (0..tiers).map(|k| model.memories[k].latency(loads[g * tiers + k]) / self.scale).collect();
-            let mut row = vec![(t, 1.0)];
+            let mut row = vec![(serial, 1.0)];
             let mut least = group.compute / self.scale;
             for (site, load) in &group.uses {
                 least += load.waits * latency[last];
@@ -386,7 +390,7 @@ impl<'a> Program<'a> {
                 let (read, write, stretch) = memory.per_line();
                 // The bus is busy for the largest of these: both directions together, and each alone.
                 for (read, write) in [(read / stretch, write / stretch), (read, 0.0), (0.0, write)] {
-                    let mut row = vec![(t, 1.0)];
+                    let mut row = vec![(bus, 1.0)];
                     let mut least = 0.0;
                     for (site, load) in &group.uses {
                         let time = (load.reads * read + load.writes * write) / self.scale;
