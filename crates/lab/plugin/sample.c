@@ -3,7 +3,7 @@
  * The virtual PEBS. Every period-th LLC miss of a process that said who it is becomes a record in the window's ring,
  * which the recorder in the guest reads like any other sampler's. A line that the prefetcher fetched counts when it is
  * first used, so that period 1 tells of every line that a program got from memory, and by which access. What else moves, as
- * counters of a memory controller would see it, is told too: lines written back, and lines fetched ahead in vain.
+ * counters of a memory controller would see it, is told too: lines written back, and lines read beside all misses.
  *
  * Processes are told apart by their page tables (CR3). The runtime in a process makes the introduction, by a no-op that
  * the plugin knows (plugin.c).
@@ -12,6 +12,7 @@
 #include "sample.h"
 #include "clock.h"
 #include "memory.h"
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -90,10 +91,11 @@ static bool await_room(struct vcpu *v) {
   return room;
 }
 
-/* So many samples are due after so many more. */
+/* So many samples are due after so many more; none when sampling has just been switched off. */
 static uint32_t due(uint64_t *countdown, uint64_t more) {
   uint64_t period = window->period;
   uint32_t samples = 0;
+  if (!period) return 0;
   if (!*countdown || *countdown > period) *countdown = 1;
   for (; more >= *countdown; samples++) {
     more -= *countdown;
@@ -113,7 +115,7 @@ static void put(struct vcpu *v, struct window_sample with, uint64_t start) {
     }
   } while (!__atomic_compare_exchange_n(&window->given, &number, number + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   struct window_sample *s = (struct window_sample *)((char *)window + window->samples_at) + number % window->samples;
-  with.sequence = s->sequence;
+  with.sequence = s->sequence; /* not yet whole */
   with.time_ps = start - window->begin_ps;
   with.vcpu = (uint8_t)(v - vcpus);
   *s = with;

@@ -103,7 +103,7 @@ struct vcpu {
   struct demand demand[WINDOW_TIERS];
   uint64_t next_sync;
   uint64_t countdown; /* LLC misses until the next sample */
-  uint64_t traffic_countdown[2]; /* lines written back, and fetched in vain */
+  uint64_t traffic_countdown[2]; /* the same for lines written back, and read beside misses */
   bool in_kernel; /* the access under way is by a kernel address */
   struct window_vcpu *seen;
   int tid; /* of the host's thread that runs it */
