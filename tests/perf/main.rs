@@ -91,9 +91,10 @@ fn every_first_touch_is_on_the_object_that_was_touched() {
         assert_eq!(sites.len(), 1, "{function}");
         let pages = sites[0].peak.0.div_ceil(PAGE);
         println!("{function}: {pages} pages, {} samples", sites[0].samples);
-        assert!(sites[0].samples <= pages && (sites[0].samples > 0 || dropped > 0), "{function}");
+        // Two threads that touch a page in the same moment both have a fault.
+        assert!(sites[0].samples <= 2 * pages && (sites[0].samples > 0 || dropped > 0), "{function}");
         assert_eq!(sites[0].misses(), sites[0].samples as f64, "a sample weighs as much as its period");
-        missing += pages - sites[0].samples;
+        missing += pages.saturating_sub(sites[0].samples);
     }
     assert!(huge_pages_unasked() || missing <= dropped, "{missing} are missing, {dropped} were dropped");
 }
@@ -101,8 +102,10 @@ fn every_first_touch_is_on_the_object_that_was_touched() {
 /// Children get the events of their parents, and their objects get the children's samples.
 #[test]
 fn children_are_sampled_as_their_parents_are() {
+    // One thread: two that touch a page in the same moment both have a fault.
+    const WORK: &str = "--work 2 --scale 5 --threads 1";
     let room = Room::new();
-    let script = format!("{0} --work 2 --scale 5 >/dev/null && ({0} --work 2 --scale 5 >/dev/null)", program("eight"));
+    let script = format!("{0} {WORK} >/dev/null && ({0} {WORK} >/dev/null)", program("eight"));
     let observed = touches(&room, &["sh", "-c", &script]);
     let site = function_sites(&observed, "alloc_chase").next().expect("the chase");
     let pages = site.largest.0.div_ceil(PAGE);
