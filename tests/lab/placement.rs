@@ -41,7 +41,9 @@ fn a_guided_run_places_every_page_as_planned_and_falls_back_when_the_tier_is_ful
     let lab = Lab::enter();
     // Hot and warm fit, with the small objects that are written now and then; the cold one does not.
     plan(&lab, "24MiB");
-    let (ended, figures) = lab.run(&["--placement", "plan:plan.toml", "--fast", "24MiB"], &[&program("placed"), "1"]);
+    // With a cache so large that the guest's kernel gives huge pages unasked.
+    let options = ["--placement", "plan:plan.toml", "--fast", "24MiB", "--llc", "32MiB"];
+    let (ended, figures) = lab.run(&options, &[&program("placed"), "1"]);
     let landed = landing(&figures);
     for (object, tier, node) in [("hot", "dram", 0), ("warm", "dram", 0), ("cold", "cxl", 1)] {
         let site = site(&landed, &format!("alloc_{object}"));
@@ -178,7 +180,8 @@ fn a_split_site_lies_in_both_tiers() {
     // Objects that are split between pages, and between huge pages; evenly, and such that the first half is in one.
     split(&lab, "alloc_hot (", "dram", "16/64", "cxl");
     split(&lab, "alloc_cold (", "dram", "0-31", "cxl");
-    let (ended, figures) = lab.run(&["--placement", "plan:plan.toml", "--fast", "32MiB"], &[&program("placed"), "1"]);
+    let options = ["--placement", "plan:plan.toml", "--fast", "32MiB", "--llc", "32MiB"];
+    let (ended, figures) = lab.run(&options, &[&program("placed"), "1"]);
     let landed = landing(&figures);
     for (object, planned, fast) in
         [("hot", "16/64 dram, rest cxl", 0.25), ("cold", "0-31 dram, rest cxl", 0.5), ("warm", "dram", 1.0)]

@@ -10,7 +10,7 @@ use crate::job::Reading;
 use crate::run::{self, Fast, Outcome, Placement, Progress, Request};
 use crate::scale::Scaled;
 use ::model::forecast::Forecast;
-use ::model::{Bytes, Comparison, Nanos, PlacementRun};
+use ::model::{Bytes, Comparison, Nanos, Observed, PlacementRun, Platform};
 use policy::Options;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -115,6 +115,8 @@ struct Cell {
     /// The others are told from the first, 0, by this.
     run: u32,
     key: String,
+    /// By how much longer than with everything fast it is predicted to take, in ns.
+    foreseen: Option<f64>,
 }
 
 /// Measures what is not yet known.
@@ -145,12 +147,10 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
         return Err(Error(format!("{} uses no memory to place", what.program())));
     }
     let mut profile = None;
-    // By placement and capacity, ns more than with everything fast.
-    let mut foreseen: HashMap<(String, Option<u64>), f64> = HashMap::new();
     for &percent in &what.percents {
         for choice in &what.choices {
-            let placement = match choice {
-                Choice::Placement(placement) => placement.clone(),
+            let (placement, foreseen) = match choice {
+                Choice::Placement(placement) => (placement.clone(), None),
                 Choice::Policy(policy) => {
                     if profile.is_none() {
                         watcher.step("recording a profile with the lab's sampler");
@@ -158,23 +158,18 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
                     }
                     let (file, seen) = what.plan(policy, profile.as_ref().expect("made above"), footprint, percent)?;
                     let more = |time: Nanos| time.0 as f64 - seen.all_fast.0 as f64;
-                    foreseen.insert(of(&choice.name(), Some(percent)), more(seen.plans[0].time));
-                    foreseen.insert(of("all-slow", None), more(seen.all_slow));
-                    Placement::Plan(file)
+                    cells[1].foreseen = Some(more(seen.all_slow));
+                    (Placement::Plan(file), Some(more(seen.plans[0].time)))
                 }
             };
             for run in 0..runs_of(choice) {
-                cells.push(what.cell(&choice.name(), placement.clone(), Some(percent), run)?);
+                let cell = what.cell(&choice.name(), placement.clone(), Some(percent), run)?;
+                cells.push(Cell { foreseen, ..cell });
             }
         }
     }
     let rows = what.measure(&cells, first.clone(), &mut kept, watcher)?;
-    let mut runs = middle_ones(&cells, rows);
-    for run in &mut runs {
-        // What is outside of the region of interest is in both and cancels out.
-        let more = foreseen.get(&of(&run.placement, run.fast_percent));
-        run.predicted = more.map(|more| 1.0 + more / (first.run.time.0 as f64).max(1.0));
-    }
+    let runs = middle_ones(&cells, rows, first.run.time);
     Ok(Comparison {
         command: what.base.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
         platform: what.base.platform.name.clone(),
@@ -186,8 +181,14 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
     })
 }
 
-fn of(placement: &str, percent: Option<f64>) -> (String, Option<u64>) {
-    (placement.to_string(), percent.map(f64::to_bits))
+/// The firmware of the guest, from which the recorder has what it says of the machine, has no figures for memory under load.
+fn told_in_full(seen: &mut Observed, emulated: &Platform) {
+    let there = seen.platform.iter_mut().flat_map(|p| &mut p.tiers);
+    for (tier, emulated) in there.zip(&emulated.tiers) {
+        tier.loaded_latency.clone_from(&emulated.loaded_latency);
+        tier.loaded_bandwidth.clone_from(&emulated.loaded_bandwidth);
+        tier.mixed_bandwidth.clone_from(&emulated.mixed_bandwidth);
+    }
 }
 
 /// NUMA balancing moves pages when its clock ticks, and what was touched just then is chance.
@@ -195,14 +196,17 @@ fn runs_of(choice: &Choice) -> u32 {
     if *choice == Choice::Placement(Placement::Kernel) { CHANCE_RUNS } else { 1 }
 }
 
-/// One run for each cell: of several, the one in the middle by time. One that failed counts as the longest.
-fn middle_ones(cells: &[Cell], rows: Vec<Row>) -> Vec<PlacementRun> {
+/// One run for each cell: of several, the one in the middle by time. One that failed counts as the longest. `fast` is the time with
+/// everything fast.
+fn middle_ones(cells: &[Cell], rows: Vec<Row>, fast: Nanos) -> Vec<PlacementRun> {
     let mut rows: Vec<(&Cell, PlacementRun)> = cells.iter().zip(rows.into_iter().map(|r| r.run)).collect();
     let of_one = |a: &(&Cell, PlacementRun), b: &(&Cell, PlacementRun)| b.0.run > 0 && a.1.placement == b.1.placement;
     rows.chunk_by_mut(of_one)
         .map(|runs| {
             runs.sort_by_key(|(_, r)| (r.code != 0, r.time));
-            let mut run = runs[runs.len() / 2].1.clone();
+            let (cell, mut run) = runs[runs.len() / 2].clone();
+            // What is outside of the region of interest is in both and cancels out.
+            run.predicted = cell.foreseen.map(|more| 1.0 + more / (fast.0 as f64).max(1.0));
             if runs.len() > 1 && runs.iter().all(|(_, r)| r.code == 0) {
                 run.times = runs.iter().map(|(_, r)| r.time).collect();
             }
@@ -233,7 +237,7 @@ impl Compare {
         );
         let key = if run == 0 { key } else { format!("{key} run {run}") };
         let key = format!("{:016x}", crate::setup::identity([key.as_bytes()].into_iter()));
-        Ok(Cell { name: name.to_string(), placement, percent, run, key })
+        Ok(Cell { name: name.to_string(), placement, percent, run, key, foreseen: None })
     }
 
     fn request(&self, cell: &Cell) -> Request {
@@ -256,7 +260,7 @@ impl Compare {
     }
 
     /// The profile, recorded if it is not there.
-    fn observe(&self, footprint: Bytes, progress: &mut dyn Progress) -> Result<::model::Observed, Error> {
+    fn observe(&self, footprint: Bytes, progress: &mut dyn Progress) -> Result<Observed, Error> {
         let file = match &self.profile {
             Some(file) => file.clone(),
             None => {
@@ -296,18 +300,14 @@ impl Compare {
     }
 
     /// The plan of a policy for a share of the footprint, and what it is predicted to do, on the emulated machine.
-    fn plan(
-        &self,
-        name: &str,
-        seen: &::model::Observed,
-        footprint: Bytes,
-        percent: f64,
-    ) -> Result<(PathBuf, Forecast), Error> {
+    fn plan(&self, name: &str, seen: &Observed, footprint: Bytes, percent: f64) -> Result<(PathBuf, Forecast), Error> {
         let scaled = Scaled::new(&self.base.platform, self.base.vcpus, Some(footprint), self.base.llc)?;
         let mut platform = scaled.emulated(&self.base.platform);
+        let mut seen = seen.clone();
+        told_in_full(&mut seen, &platform);
         let capacity = platform.tiers.first_mut().and_then(|fastest| fastest.capacity.as_mut());
         capacity.into_iter().for_each(|c| c.value = Bytes((footprint.0 as f64 * percent / 100.0) as u64));
-        let decide = || policy::forecast::planned(seen, &platform, &Options::default(), policy::policies::find(name)?);
+        let decide = || policy::forecast::planned(&seen, &platform, &Options::default(), policy::policies::find(name)?);
         let (plan, foreseen) = decide().map_err(|e| Error(e.to_string()))?;
         let file = self.folder.join(format!("{name}-{percent}.toml"));
         fs::write(&file, policy::plan_file::to_toml(&plan)).map_err(cannot("write", &file))?;
@@ -530,6 +530,7 @@ mod tests {
             percent: Some(25.0),
             run,
             key: String::new(),
+            foreseen: (run == 0).then_some(5.0),
         };
         let row = |name: &str, time: u64, code: u8| Row {
             run: PlacementRun {
@@ -555,14 +556,16 @@ mod tests {
             let kernel = [30, 10, 20].into_iter().zip(codes).map(|(t, code)| row("kernel", t, code));
             std::iter::once(row("plan", 5, 0)).chain(kernel).chain([row("kernel", 7, 0)]).collect::<Vec<_>>()
         };
-        let some = middle_ones(&cells, rows([0; 3]));
+        let some = middle_ones(&cells, rows([0; 3]), Nanos(10));
         let told = |r: &PlacementRun| (r.time.0, r.lines, r.times.iter().map(|t| t.0).collect::<Vec<_>>());
         assert_eq!(
             some.iter().map(told).collect::<Vec<_>>(),
             [(5, 5, vec![]), (20, 20, vec![10, 20, 30]), (7, 7, vec![])]
         );
+        // Foreseen are 5 ns more than the 10 of everything fast, of the runs that stand for it.
+        assert_eq!(some.iter().map(|r| r.predicted).collect::<Vec<_>>(), [Some(1.5), None, Some(1.5)]);
         // One that failed is no time to show, and two make the middle one of them.
-        assert_eq!(told(&middle_ones(&cells, rows([0, 1, 0]))[1]), (30, 30, vec![]));
-        assert_eq!(middle_ones(&cells, rows([1, 1, 0]))[1].code, 1);
+        assert_eq!(told(&middle_ones(&cells, rows([0, 1, 0]), Nanos(10))[1]), (30, 30, vec![]));
+        assert_eq!(middle_ones(&cells, rows([1, 1, 0]), Nanos(10))[1].code, 1);
     }
 }

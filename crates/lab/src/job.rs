@@ -53,6 +53,8 @@ pub struct Job {
     pub nodes: u32,
     /// Free memory that the node may have when the program starts, as (node, bytes); the rest is occupied. None: all of it.
     pub limit: Option<(u32, u64)>,
+    /// The kernel gives huge pages unasked; else to those that ask (madvise).
+    pub huge_pages: bool,
     /// When the time model is switched on; none: never.
     pub roi: Option<Roi>,
     /// Files that are written below this folder are brought back; none: all are dropped.

@@ -14,6 +14,8 @@ const LLC_WAYS: u64 = 16;
 const L2_WAYS: u64 = 8;
 /// The most that a core has for itself, as on Intel's servers from Skylake on (1 to 2 MiB).
 const MOST_L2: Bytes = Bytes::mib(1);
+/// A huge page.
+const HUGE_PAGE: Bytes = Bytes::mib(2);
 /// As on nearly every x86-64 machine.
 const L1: Cache = Cache { size: Bytes::kib(32), ways: 8 };
 /// Bytes of a cache line.
@@ -130,6 +132,13 @@ impl Scaled {
             real_llc: platform.llc,
             llc_why,
         })
+    }
+
+    /// Whether the guest's kernel gives huge pages unasked, as on the real machine: if one is at most a 16th of the last-level cache. Of a
+    /// cache scaled down to a program of some MiB one would be much or all, so that what the kernel clears leaves it before the
+    /// program writes there; and the small pages of such a program are as many as the huge ones of one 512 times as large.
+    pub fn huge_pages(&self) -> bool {
+        self.llc.size.0 >= 16 * HUGE_PAGE.0
     }
 
     /// The platform with the figures of the emulated machine, for whoever plans for it.
@@ -284,6 +293,11 @@ impl Display for Scaled {
         let why = format!("half of the LLC, at most {MOST_L2}");
         rows.push(row("L2 of each CPU".into(), "-".into(), self.l2.size.to_string(), &why));
         rows.push(row("L1 of each CPU".into(), "-".into(), self.l1.size.to_string(), ""));
+        let (unasked, why) = match self.huge_pages() {
+            true => ("yes", ""),
+            false => ("no", "one would be more than a 16th of the LLC"),
+        };
+        rows.push(row("huge pages unasked".into(), "-".into(), unasked.into(), why));
         let width = |i: usize| rows.iter().map(|r| r[i].chars().count()).max().unwrap_or(0);
         let widths = [width(0), width(1), width(2)];
         for [what, real, lab, why] in &rows {
@@ -326,6 +340,7 @@ mod tests {
             "LLC                             35.8 MiB (library)               2 MiB  1/64 of the footprint of 128 MiB\n",
             "L2 of each CPU                                   -               1 MiB  half of the LLC, at most 1 MiB\n",
             "L1 of each CPU                                   -              32 KiB\n",
+            "huge pages unasked                               -                  no  one would be more than a 16th of the LLC\n",
         );
         assert_eq!(s.to_string(), table);
         let config = concat!(
@@ -376,6 +391,7 @@ mod tests {
             "LLC                     1 MiB (library)             256 KiB  the least; the CPUs' share is 32 KiB\n",
             "L2 of each CPU                        -             128 KiB  half of the LLC, at most 1 MiB\n",
             "L1 of each CPU                        -              32 KiB\n",
+            "huge pages unasked                    -                  no  one would be more than a 16th of the LLC\n",
         );
         assert_eq!(s.to_string(), table);
         let config = s.plugin_config([Bytes::gib(1), Bytes::mib(64)], Some(Bytes::mib(32)));

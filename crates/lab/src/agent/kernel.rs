@@ -41,6 +41,11 @@ pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
         ("/proc/sys/vm/watermark_boost_factor".to_string(), "0".to_string()),
         // What booting left of files on the limited node would be reclaimed for the program bit by bit.
         ("/proc/sys/vm/drop_caches".to_string(), "1".to_string()),
+        // See `Scaled::huge_pages`.
+        (
+            "/sys/kernel/mm/transparent_hugepage/enabled".to_string(),
+            if job.huge_pages { "always" } else { "madvise" }.to_string(),
+        ),
         // Every ten seconds the kernel makes huge pages of small ones, if it finds any: in runs of less than a second that
         // is chance, and it costs some of them a few percent. It may look once more, but at next to nothing.
         ("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan".to_string(), "1".to_string()),

@@ -198,6 +198,11 @@ impl Layout {
         self.scaled.slow_node() as u32
     }
 
+    /// Whether the guest's kernel gives huge pages unasked.
+    pub fn huge_pages(&self) -> bool {
+        self.scaled.huge_pages()
+    }
+
     /// Virtual CPUs.
     pub fn vcpus(&self) -> u32 {
         self.scaled.vcpus

@@ -67,6 +67,7 @@ impl Start {
             policy: layout.policy.clone(),
             nodes: layout.nodes(),
             limit: layout.limit,
+            huge_pages: layout.huge_pages(),
             roi,
             keep: None,
             sample_ns,
