@@ -116,6 +116,8 @@ fn made_up(count: u64) -> Observed {
         timeline,
         watched: None,
         fullest: None,
+        most_anonymous: None,
+        rest: None,
         losses: vec![],
         touches: vec![],
         tiers: vec![],

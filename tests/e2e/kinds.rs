@@ -30,10 +30,22 @@ fn static_variables_are_objects_with_their_size_and_residency() {
     let fullest = observed.fullest.expect("the kernel tells it");
     assert!(fullest.anonymous >= Bytes::mib(36) && fullest.anonymous < Bytes::mib(64), "{fullest:?}");
     assert!(fullest.huge <= fullest.anonymous, "{fullest:?}");
+    let most = observed.most_anonymous.expect("told at the end");
+    assert!(most.0 >= fullest.anonymous.0 * 9 / 10 && most < Bytes::mib(64), "{most:?} {fullest:?}");
     // Nothing of the runtime itself, and no small things.
     let own = |s: &SiteUse| s.site.frames.iter().flat_map(|f| &f.module).any(|m| m.name() == "libhearth.so");
     assert!(!observed.sites.iter().any(own));
     assert!(labelled(&observed, "static other data").is_empty());
+}
+
+/// However short the moment, and with nothing left to be read at the end.
+#[test]
+fn what_was_given_back_before_the_end_was_there() {
+    let room = Room::new();
+    let script = "b = bytearray(48 << 20)\nb[::4096] = b'x' * (12 << 10)\ndel b";
+    room.record(&["--sampler", "none"], "brief.hearth", &["python3", "-c", script]).expect(0);
+    let most = room.observed("brief.hearth").most_anonymous.expect("told at the end");
+    assert!((Bytes::mib(48)..Bytes::mib(96)).contains(&most), "{most:?}");
 }
 
 #[test]

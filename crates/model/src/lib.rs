@@ -30,7 +30,7 @@ pub use chunk::{Chunk, ChunkAt, SizeClass};
 pub use comparison::{Comparison, PlacementRun};
 pub use forecast::{Curve, Forecast};
 pub use landing::Landing;
-pub use observed::{Life, Lines, Observed, Pattern, SiteUse, Touch};
+pub use observed::{Asked, Life, Lines, Observed, Pattern, SiteUse, Touch};
 pub use plan::{Plan, PlannedSite, PlannedTier};
 pub use site::{Frame, Module, Site, SiteId, SiteKind, SourceLine};
 pub use split::{Parts, Split};

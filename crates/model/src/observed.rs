@@ -133,6 +133,11 @@ pub struct Touch {
 }
 
 impl SiteUse {
+    /// What was asked of it.
+    pub fn asked(&self) -> Asked {
+        let SiteUse { load_misses, store_misses, pattern, lines, .. } = *self;
+        Asked { load_misses, store_misses, pattern, lines }
+    }
     /// Loads and stores together.
     pub fn misses(&self) -> f64 {
         self.load_misses + self.store_misses
@@ -175,6 +180,26 @@ pub struct TimePoint {
     /// Resident bytes per site, by the last reading of pages up to the end of the interval (only sites with any).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resident: Vec<(SiteId, Bytes)>,
+}
+
+/// What was asked of some memory: estimates over the run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Load misses.
+    pub load_misses: f64,
+    /// Store misses.
+    pub store_misses: f64,
+    /// How it is accessed.
+    pub pattern: Pattern,
+    /// What moved beside the misses, where the sampler tells.
+    pub lines: Option<Lines>,
+}
+
+impl Asked {
+    /// Loads and stores.
+    pub fn misses(&self) -> f64 {
+        self.load_misses + self.store_misses
+    }
 }
 
 /// Anonymous memory of all processes at one moment, as the kernel tells it.
@@ -228,6 +253,9 @@ pub struct Observed {
     /// where the sampler sees all memory.
     #[serde(default)]
     pub elsewhere: Vec<(String, f64)>,
+    /// What was asked of the memory that they hit, which no plan places; none where the sampler sees objects only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest: Option<Asked>,
     /// The run in at most a few hundred intervals.
     pub timeline: Vec<TimePoint>,
     /// Times, since the start of the run, before and after which the sampler could not see accesses, if there are such (the lab's
@@ -237,6 +265,9 @@ pub struct Observed {
     /// The reading that found most anonymous memory resident.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fullest: Option<Memory>,
+    /// Most anonymous memory of one process that was resident at once; none if no process told it at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_anonymous: Option<Bytes>,
     /// What was lost, empty if nothing.
     pub losses: Vec<Loss>,
     /// Which functions touch what, most samples first.

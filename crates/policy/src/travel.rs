@@ -6,7 +6,7 @@
 
 use crate::Error;
 use model::observed::{Loss, Memory, TimePoint};
-use model::{Bytes, Chunk, Life, Lines, Nanos, Observed, Pattern, SiteId, SiteUse, Touch};
+use model::{Asked, Bytes, Chunk, Life, Lines, Nanos, Observed, Pattern, SiteId, SiteUse, Touch};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::str::FromStr;
 
@@ -160,7 +160,9 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
                 Some((from.min(earlier), to.max(later)))
             })
             .flatten(),
+        rest: rest(&all, part),
         fullest: fullest(&all, part),
+        most_anonymous: all.iter().map(|o| o.most_anonymous).max().flatten(),
         losses: losses(&all),
         touches: touches(&all, &renamed),
         ..first.clone()
@@ -248,6 +250,17 @@ fn scale(site: &mut SiteUse, bytes: f64, accesses: f64) {
     if bytes != 1.0 || site.lives.len() > LIVES {
         site.lives.clear();
     }
+}
+
+fn rest(all: &[&Observed], part: f64) -> Option<Asked> {
+    let sum = |a: Asked, b: Asked| Asked {
+        load_misses: a.load_misses + b.load_misses,
+        store_misses: a.store_misses + b.store_misses,
+        pattern: if a.pattern == b.pattern { a.pattern } else { Pattern::Mixed },
+        lines: a.lines.zip(b.lines).map(|(x, y)| Lines::mean(x, a.misses(), y, b.misses())),
+    };
+    let rest = all.iter().filter_map(|o| o.rest).reduce(sum)?;
+    Some(Asked { load_misses: rest.load_misses * part, store_misses: rest.store_misses * part, ..rest })
 }
 
 fn fullest(all: &[&Observed], part: f64) -> Option<Memory> {
@@ -409,6 +422,7 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
         watched,
         unattributed: rates.unattributed,
         elsewhere: rates.elsewhere.clone(),
+        rest: rates.rest,
         sites,
         ..sizes.clone()
     };

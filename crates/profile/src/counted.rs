@@ -18,6 +18,8 @@ const MOSTLY: f64 = 2.0 / 3.0;
 pub(crate) struct Counted {
     /// By row of the site.
     pub sites: HashMap<i64, SiteEstimate>,
+    /// What was missed on no object.
+    pub rest: Option<SiteEstimate>,
     /// Samples.
     pub samples: u64,
     /// Of them on no object.
@@ -60,8 +62,10 @@ pub(crate) fn counted(db: &Connection, sampler: &str, interval: u64, intervals: 
         let (from, to) = text.split_once(' ')?;
         Some((from.parse().ok()?, to.parse().ok()?))
     });
-    let mut out = Counted { sites: HashMap::new(), samples: 0, astray: 0, elsewhere: BTreeMap::new(), taken, watched };
-    let mut ahead: HashMap<i64, u64> = HashMap::new();
+    let (samples, astray, elsewhere) = (0, 0, BTreeMap::new());
+    let mut out = Counted { sites: HashMap::new(), rest: None, samples, astray, elsewhere, taken, watched };
+    // No site stands for the rest.
+    let mut estimates: HashMap<Option<i64>, (SiteEstimate, u64)> = HashMap::new();
     let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
     // Before version 3 each sample weighed as much as the period.
     let weights = if version < 3 { "loads * ?1, stores * ?1" } else { "load_weight, store_weight + 0 * ?1" };
@@ -70,18 +74,18 @@ pub(crate) fn counted(db: &Connection, sampler: &str, interval: u64, intervals: 
     while let Some(r) = rows.next()? {
         let (start, loads, stores) = (unsigned(r, 1)?, unsigned(r, 2)?, unsigned(r, 3)?);
         out.samples += loads + stores;
-        let Some(site) = r.get::<_, Option<i64>>(0)? else {
+        let site: Option<i64> = r.get(0)?;
+        if site.is_none() {
             out.astray += loads + stores;
             *out.elsewhere.entry(r.get(7)?).or_default() += loads + stores;
-            continue;
-        };
-        let e = out.sites.entry(site).or_default();
+        }
+        let (e, ahead) = estimates.entry(site).or_default();
         e.misses.resize(intervals, 0.0);
         e.samples += loads + stores;
         let (load_weight, store_weight) = (unsigned(r, 5)? as f64, unsigned(r, 6)? as f64);
         e.load_misses += load_weight;
         e.store_misses += store_weight;
-        *ahead.entry(site).or_default() += unsigned(r, 4)?;
+        *ahead += unsigned(r, 4)?;
         // What lies beyond the end of the run (by the clocks' disagreement) belongs to its last interval.
         let width = miss_interval_ns(start);
         let start = start.min((intervals as u64).saturating_mul(interval).saturating_sub(width));
@@ -92,14 +96,19 @@ pub(crate) fn counted(db: &Connection, sampler: &str, interval: u64, intervals: 
         let rate = (load_weight + store_weight) / (to - from) as f64;
         spread(&mut e.misses, rate, from, to, interval);
     }
-    // Only the lab tells what the prefetcher did.
-    for (site, e) in out.sites.iter_mut().filter(|_| sampler == LAB) {
-        let share = ahead.get(site).copied().unwrap_or(0) as f64 / e.samples.max(1) as f64;
-        e.pattern = match share {
-            s if s >= MOSTLY => Pattern::Stream { stride: LINE },
-            s if s <= 1.0 - MOSTLY => Pattern::Random,
-            _ => Pattern::Mixed,
-        };
+    for (site, (mut e, ahead)) in estimates {
+        // Only the lab tells what the prefetcher did.
+        if sampler == LAB {
+            e.pattern = match ahead as f64 / e.samples.max(1) as f64 {
+                s if s >= MOSTLY => Pattern::Stream { stride: LINE },
+                s if s <= 1.0 - MOSTLY => Pattern::Random,
+                _ => Pattern::Mixed,
+            };
+        }
+        match site {
+            Some(site) => _ = out.sites.insert(site, e),
+            None => out.rest = Some(e),
+        }
     }
     Ok(out)
 }

@@ -8,8 +8,8 @@ use crate::touches::touches;
 use crate::writer::Cohort;
 use model::observed::{self, Loss, TimePoint};
 use model::{
-    Bytes, ChunkAt, Frame, Life, Lines, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteKind, SiteUse,
-    SourceLine,
+    Asked, Bytes, ChunkAt, Frame, Life, Lines, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteKind,
+    SiteUse, SourceLine,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
@@ -504,6 +504,13 @@ fn fullest(db: &Connection) -> Result<Option<observed::Memory>> {
     db.query_row(sums, [], memory).optional()
 }
 
+/// Most anonymous memory of one process that was resident at once, as the kernel told it at its end.
+fn most_anonymous(db: &Connection) -> Result<Option<Bytes>> {
+    let most = "SELECT max(value) FROM counter WHERE name = 'most_anonymous' AND value > 0";
+    let most: Option<i64> = db.query_row(most, [], |r| r.get(0))?;
+    Ok(most.map(|bytes| Bytes(bytes as u64)))
+}
+
 /// Mean latency of the loads of each site that a memory answered.
 fn latency(db: &Connection) -> Result<HashMap<i64, f64>> {
     let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
@@ -517,8 +524,8 @@ fn latency(db: &Connection) -> Result<HashMap<i64, f64>> {
     s.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect()
 }
 
-/// What moved between each site and memory, as far as the lab's sampler told it.
-fn lines(db: &Connection) -> Result<HashMap<i64, Lines>> {
+/// What moved between each site (none: the rest) and memory, as far as the lab's sampler told it.
+fn lines(db: &Connection) -> Result<HashMap<Option<i64>, Lines>> {
     let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
     let sampler: String = db.query_row("SELECT sampler FROM run", [], |r| r.get(0))?;
     if version < 7 || sampler != LAB {
@@ -527,7 +534,7 @@ fn lines(db: &Connection) -> Result<HashMap<i64, Lines>> {
     let mut s = db.prepare(
         "SELECT site, CAST(sum(ahead) AS REAL) / sum(loads + stores), CAST(sum(beside) AS REAL) / sum(load_weight + store_weight),
          CAST(sum(written) AS REAL) / sum(load_weight + store_weight) FROM miss
-         WHERE site IS NOT NULL GROUP BY site HAVING sum(loads + stores) > 0 AND sum(load_weight + store_weight) > 0",
+         GROUP BY site HAVING sum(loads + stores) > 0 AND sum(load_weight + store_weight) > 0",
     )?;
     s.query_map([], |r| Ok((r.get(0)?, Lines { ahead: r.get(1)?, beside: r.get(2)?, written: r.get(3)? })))?.collect()
 }
@@ -610,7 +617,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             samples: e.samples,
             pattern: e.pattern,
             miss_latency: latency.get(row).copied(),
-            lines: lines.get(row).copied(),
+            lines: lines.get(&Some(*row)).copied(),
             chunks: chunks::reported(gathered.chunks.get(row).map_or(&[], Vec::as_slice), &e.slices),
             lives,
             nodes,
@@ -637,7 +644,14 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
         Some(counted) => counted.error(sites.first().map_or(0, |s| s.samples)),
         None => sampler_error(&sites, gathered.samples),
     };
+    let rest = gathered.counted.as_ref().and_then(|c| c.rest.as_ref()).map(|e| Asked {
+        load_misses: e.load_misses,
+        store_misses: e.store_misses,
+        pattern: e.pattern,
+        lines: lines.get(&None).copied(),
+    });
     let fullest = fullest(db)?;
+    let most_anonymous = most_anonymous(db)?;
     db.query_row("SELECT command, started, outcome, threshold, sampler FROM run", [], |r| {
         let command: String = r.get(0)?;
         Ok(Observed {
@@ -656,9 +670,11 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
                 Some(counted) => counted.elsewhere(),
                 None => Vec::new(),
             },
+            rest,
             timeline: timeline.clone(),
             watched: gathered.counted.as_ref().and_then(|c| c.watched).map(|(from, to)| (Nanos(from), Nanos(to))),
             fullest,
+            most_anonymous,
             losses: Vec::clone(&losses),
             touches: touches.clone(),
             tiers: tiers.clone(),

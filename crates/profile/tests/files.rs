@@ -1,7 +1,9 @@
 //! Profiles as files: written and read back, and what is said about files that are not whole, ours, or of this version.
 
 use hearth_profile as profile;
-use model::{Bytes, Chunk, Life, Lines, Module, Nanos, Origin, Pattern, PlannedTier, SiteId, SizeClass, SourceLine};
+use model::{
+    Asked, Bytes, Chunk, Life, Lines, Module, Nanos, Origin, Pattern, PlannedTier, SiteId, SizeClass, SourceLine,
+};
 use profile::estimate::Burst;
 use profile::{
     ChunkHeat, ChunkRow, Cohort, FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run,
@@ -219,6 +221,8 @@ fn what_the_lab_counts_is_taken_as_it_is() {
         [Pattern::Random, Pattern::Stream { stride: 64 }, Pattern::Mixed]
     );
     assert!((o.unattributed - 7.0 / 60.0).abs() < 1e-9, "{}", o.unattributed);
+    let lines = Some(Lines { ahead: 0.0, beside: 0.0, written: 14.0 / 700.0 });
+    assert_eq!(o.rest, Some(Asked { load_misses: 700.0, store_misses: 0.0, pattern: Pattern::Random, lines }));
     assert!(
         o.sampler_error.starts_with("period 100:") && o.sampler_error.contains(" 40 of them"),
         "{}",

@@ -655,6 +655,9 @@ impl Watch<'_> {
     fn read_residency(&mut self, i: usize, now: u64) {
         self.look(i, now);
         let pid = self.processes[i].summary.pid as i32;
+        // Before the objects: of a program that fills its memory at this moment more would be found than lies in its objects, and be
+        // taken for memory that no plan places.
+        let memory = residency::memory(pid);
         let mut reading = Reading::new(self.processes[i].follower.live().pages());
         let mut from = None;
         loop {
@@ -682,7 +685,7 @@ impl Watch<'_> {
                     }
                 }
                 let told = self.sink.residency(i, now, &sites);
-                let told = told.and_then(|()| match residency::memory(pid) {
+                let told = told.and_then(|()| match memory {
                     Some((anonymous, huge)) => self.sink.memory(i, now, anonymous, huge),
                     None => Ok(()),
                 });
@@ -906,6 +909,7 @@ fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
         ("syscalls", &c.syscalls),
         ("spent_ns", &c.spent_ns),
         ("paused_ns", &c.paused_ns),
+        ("most_anonymous", &c.most_anonymous),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_string(), value.load(Relaxed)))

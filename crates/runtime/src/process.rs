@@ -437,12 +437,26 @@ pub fn fell_back(planned: usize, bytes: usize) {
     }
 }
 
+/// Most anonymous memory that was resident at once, in bytes: the kernel's peak less what files have resident now, which hardly changes.
+fn most_anonymous() -> Option<u64> {
+    let mut buffer = [0; 4096];
+    let text = sys::read_file(c"/proc/self/status", &mut buffer)?;
+    let kib = |name: &[u8]| -> Option<u64> {
+        let line = text.split(|&b| b == b'\n').find(|line| line.starts_with(name))?;
+        let digits = line.iter().filter(|b| b.is_ascii_digit());
+        Some(digits.fold(0u64, |n, d| n.wrapping_mul(10).wrapping_add(u64::from(d - b'0'))))
+    };
+    let files = kib(b"RssFile:")?.saturating_add(kib(b"RssShmem:")?);
+    Some(kib(b"VmHWM:")?.saturating_sub(files) << 10)
+}
+
 /// The end of the process: gives the recorder, if it is there, a bounded moment to read where the pages are of what is
 /// still alive.
 pub fn finish() {
     const LONGEST_NS: u64 = 300_000_000;
     let Some(h) = info().filter(|_| same_process() && !sandbox::silent()) else { return };
     h.end_ns.store(time(), Relaxed);
+    h.counters.most_anonymous.store(most_anonymous().unwrap_or(0), Relaxed);
     h.state.store(state::EXITING, Release);
     let alive = plan::live().saturating_sub(INHERITED.load(Relaxed));
     if alive >= WORTH_WAITING && ring_doorbell() {

@@ -79,6 +79,8 @@ pub struct Counters {
     pub spent_ns: AtomicU64,
     /// Sampler: ns that it paused for, since it had cost too much.
     pub paused_ns: AtomicU64,
+    /// Most anonymous memory that was resident at once, in bytes; 0 before the end of the process.
+    pub most_anonymous: AtomicU64,
     /// Allocations, by the tier they were planned for, that went to another because the budget was used up.
     pub fell_back: [AtomicU64; MAX_TIERS],
     /// The same in bytes.

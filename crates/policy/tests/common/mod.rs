@@ -55,6 +55,8 @@ pub fn observed(sites: Vec<SiteUse>) -> Observed {
         timeline: vec![TimePoint { at: Nanos(0), live, misses: vec![], resident: vec![] }],
         watched: None,
         fullest: None,
+        most_anonymous: None,
+        rest: None,
         losses: vec![],
         touches: vec![],
         tiers: vec![],
