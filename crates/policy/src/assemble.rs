@@ -1,7 +1,7 @@
 //! From the tiers and the placements of a policy to a plan: the part that is the same for every policy.
 
 use crate::Task;
-use crate::cost::{Shares, landing};
+use crate::cost::{Shares, landing, rest};
 use crate::tiers::TierUse;
 use model::label::labels;
 use model::plan::PLAN_VERSION;
@@ -60,6 +60,7 @@ impl Decision {
                 shares.split(site, &of);
             }
         }
+        rest::lands(task, &mut shares);
         shares
     }
 }

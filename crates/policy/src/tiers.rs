@@ -1,6 +1,7 @@
 //! The tiers a policy fills: the platform's, with budgets and coefficients after the user's wishes, all checked.
 
 use crate::Error;
+use crate::cost::rest;
 use crate::policies::bandwidth_aware::Thresholds;
 use model::{Bytes, Coefficients, Figure, Observed, PlannedSite, Platform, SiteKind, SiteUse, Tier};
 use std::collections::{BTreeMap, HashSet};
@@ -156,11 +157,9 @@ pub fn resolve(observed: &Observed, platform: &Platform, options: &Options) -> R
 /// recording's threshold, stacks, libraries' data, and the page tables of all (eight bytes a page). Of the reading of the profile that
 /// found most memory resident; at most half of the capacity, since a program of small objects alone would leave none.
 pub fn left(observed: &Observed, capacity: Bytes) -> Bytes {
-    let Some(fullest) = observed.fullest else { return Bytes(0) };
-    let then = observed.timeline.iter().rev().find(|p| p.at <= fullest.at);
-    let objects: Bytes = then.iter().flat_map(|p| &p.resident).map(|(_, b)| *b).sum();
-    let (anonymous, tables) = (fullest.anonymous.0, fullest.anonymous.0 / 512);
-    Bytes((anonymous.saturating_sub(objects.0) + tables).min(capacity.0 / 2))
+    let Some(rest) = rest::size(observed) else { return Bytes(0) };
+    let tables = observed.fullest.map(|f| f.anonymous).max(observed.most_anonymous).unwrap_or_default().0 / 512;
+    Bytes((rest.0 + tables).min(capacity.0 / 2))
 }
 
 /// Two tiers `fast` and `slow` of a platform that has one: both are that one memory, so placing between them changes

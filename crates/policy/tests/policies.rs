@@ -239,10 +239,14 @@ proptest! {
     #[test]
     fn exact_is_the_best_of_all(
         sites in prop::collection::vec((1u64..60, [0u32..40, 0u32..40, 0u32..40], [0u32..10, 0u32..10, 0u32..10], 0u64..3, 0u64..3, 0u8..3), 1..6),
+        rest in (0u64..100, 0u32..40),
         budget in 10u64..120,
         tiers in 2usize..4,
     ) {
-        let seen = drawn(&sites);
+        let mut seen = drawn(&sites);
+        // And memory that no plan places.
+        let asked = Asked { load_misses: f64::from(rest.1) * 1e4, store_misses: 0.0, pattern: Pattern::Random, lines: None };
+        (seen.rest, seen.most_anonymous) = (Some(asked), Some(Bytes(seen.peak().0 + rest.0)));
         prop_assume!(seen.total_misses() > 0.0);
         let machine = machine(tiers, budget);
         let options = Options::default();
@@ -335,6 +339,89 @@ proptest! {
         at[which % sites.len()] = 0;
         prop_assert!(task.model().time(&at) <= before * 1.000_001);
     }
+}
+
+/// Less latency than the load lets expect means that less of the load is felt, here and elsewhere; more is the site's own.
+#[test]
+fn measured_latency_tells_how_much_of_the_load_is_felt() {
+    use hearth_policy::cost::Model;
+    let loaded = |t: Tier| Tier {
+        loaded_latency: Some(Figure::new(Nanos(200), Origin::Library)),
+        loaded_bandwidth: Some(Figure::new(GbPerSec(0.16), Origin::Library)),
+        ..t
+    };
+    let tiers = [loaded(timed("fast", 0, 1 << 40, 100, 0.32, 0.32))];
+    let model = |latency: f64| {
+        // Half of the bus: 200 ns for each line.
+        let mut s = site(1, 100, 2.5e6, 0.0);
+        (s.pattern, s.miss_latency) = (Pattern::Random, Some(latency));
+        let seen = Observed { platform: Some(platform(tiers.to_vec())), ..over_time(observed(vec![s]), &[&[2.5e6]]) };
+        Model::new(&seen, &tiers).unwrap()
+    };
+    for (measured, felt, scale) in [(200.0, 1.0, 1.0), (300.0, 1.0, 1.5), (100.0, 0.0, 1.0)] {
+        let interval = &model(measured).demand.intervals[0];
+        assert!((interval.felt - felt).abs() < 0.01, "{measured}: {}", interval.felt);
+        assert!((interval.uses[0].scale - scale).abs() < 0.01 && interval.compute > 0.0, "{measured}: {interval:?}");
+    }
+    // 100 u² / (1 - u) / 0.5 is 50 at u = 0.39.
+    let felt = model(150.0).demand.intervals[0].felt;
+    assert!((felt - 0.78).abs() < 0.01, "{felt}");
+    for measured in [100.0, 150.0, 200.0, 300.0] {
+        let again = model(measured).all_in(0);
+        assert!((again / 1e9 - 1.0).abs() < 0.01, "the same machine takes as long: {again} at {measured}");
+    }
+}
+
+/// One processor is in one part of an object at a time, so two tiers are no faster together than by turns; several use both at once.
+#[test]
+fn parts_are_used_by_turns_by_one_processor() {
+    let mut s = site(1, 1 << 30, 1e6, 0.0);
+    s.pattern = Pattern::Stream { stride: 64 };
+    let mut seen = Observed { duration: Nanos(1000), ..observed(vec![s]) };
+    let machine = platform(vec![timed("fast", 0, 1 << 31, 100, 6.4, 6.4), timed("slow", 1, 1 << 40, 100, 3.2, 3.2)]);
+    let mut half = Shares::all_in(0, 1, 2);
+    half.split(0, &[0.5, 0.5]);
+    let options = Options::default();
+    let times = |seen: &Observed| {
+        let task = Task::new(seen, &machine, &options).unwrap();
+        [task.model().all_in(0), task.model().all_in(1), task.model().predict(&half).time]
+    };
+    let cores = |n: u32| Some(Platform { cores: Some(Figure::new(n, Origin::Library)), ..platform(vec![]) });
+    seen.platform = cores(1);
+    let [fast, slow, both] = times(&seen);
+    assert!((both - (fast + slow) / 2.0).abs() < 1.0, "{fast} {slow} {both}");
+    seen.platform = cores(8);
+    let [fast, _, both] = times(&seen);
+    // 5 ms of one bus and 10 of the other, at the same time.
+    assert!((both / fast - 1.04).abs() < 0.02, "{fast} {both}");
+}
+
+/// What no plan places is asked for too: in the fast tier as far as that has room, everywhere with everything there, and never in the way of
+/// a profile that says nothing of it.
+#[test]
+fn the_rest_lies_where_there_is_room() {
+    let mut seen = observed(vec![site(1, 100, 1e5, 0.0)]);
+    seen.sites[0].pattern = Pattern::Random;
+    let machine = platform(vec![timed("fast", 0, 200, 100, 0.0, 0.0), timed("slow", 1, 1 << 40, 300, 0.0, 0.0)]);
+    let options = Options::default();
+    let time = |seen: &Observed, at: usize| Task::new(seen, &machine, &options).unwrap().time(&[at]);
+    let alone = [time(&seen, 0), time(&seen, 1)];
+    seen.rest = Some(Asked { load_misses: 1e5, store_misses: 0.0, pattern: Pattern::Random, lines: None });
+    // 400 bytes of it: a quarter finds room beside the site, half without it. Each hundredth of it that is slow takes as long as one of
+    // the site's, as they are asked for alike.
+    seen.most_anonymous = Some(Bytes(500));
+    let slow = alone[1] - alone[0];
+    for (at, expected) in [(0, 0.75), (1, 1.5)] {
+        let more = (time(&seen, at) - alone[0]) / slow;
+        assert!((more - expected).abs() < 0.02, "{at}: {more}");
+    }
+    let task = Task::new(&seen, &machine, &options).unwrap();
+    let all_slow = (task.model().all_in(1) - task.model().all_in(0)) / slow;
+    assert!((all_slow - 2.0).abs() < 0.02, "{all_slow}");
+    assert!(task.model().notes.iter().any(|n| n.starts_with("50 % of the misses")), "{:?}", task.model().notes);
+    // Where its size is not known it is fast.
+    seen.most_anonymous = None;
+    assert!((time(&seen, 1) - alone[1]).abs() < 0.02 * slow);
 }
 
 /// A sampler that measures latency is believed: the same misses with twice the latency leave less time to compute.

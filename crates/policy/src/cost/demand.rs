@@ -7,15 +7,16 @@
 //! takes waiting for computing, so profiles made on fast memory predict better.
 
 use super::memory::Memory;
-use super::overlap;
+use super::step::{apart, together};
+use super::{overlap, rest};
 use crate::Error;
-use model::{Observed, Pattern, Platform, SiteId, SiteUse};
+use model::{Asked, Observed, Pattern, Platform, SiteId, SiteUse};
 use std::collections::HashMap;
 
 /// What a site asks for in one interval, in lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Use {
-    /// Index of the site in the profile.
+    /// Index of the site in the profile; the number of sites stands for the rest ([`super::rest`]).
     pub site: usize,
     /// Load misses that come one by one.
     pub random: f64,
@@ -32,6 +33,16 @@ pub struct Use {
 }
 
 impl Use {
+    /// So many misses of a site, split as over the whole run.
+    pub fn of(site: usize, asked: &Asked, misses: f64) -> Use {
+        let all = asked.misses();
+        let share = if all > 0.0 { asked.store_misses / all } else { 0.0 };
+        let (loads, stores) = (misses * (1.0 - share), misses * share);
+        let streaming = asked.lines.map_or_else(|| streaming(asked.pattern), |lines| lines.ahead.clamp(0.0, 1.0));
+        let (beside, written) = asked.lines.map_or((0.0, stores), |l| (misses * l.beside, misses * l.written));
+        Use { site, random: loads * (1.0 - streaming), stream: loads * streaming, stores, beside, written, scale: 1.0 }
+    }
+
     /// Lines that accesses missed.
     pub fn misses(&self) -> f64 {
         self.random + self.stream + self.stores
@@ -52,6 +63,9 @@ pub struct Interval {
     pub compute: f64,
     /// Random misses that wait together.
     pub overlap: f64,
+    /// How loaded a bus seems to those who wait for it, of how loaded it is (0 to 1): less than 1 where measured latencies say so, since
+    /// bursts are short beside the time in which memory becomes slow.
+    pub felt: f64,
     /// What sites ask for (only those that do).
     pub uses: Vec<Use>,
 }
@@ -96,6 +110,7 @@ impl Demand {
                 spread(site, seen, observed.watched.map_or(0, |w| w.0.0), &mut intervals);
             }
         }
+        rest::add(observed, observed.sites.len(), &mut intervals, notes);
         intervals.extend(unseen);
         let machine = Machine::of(observed, notes);
         for interval in &mut intervals {
@@ -108,7 +123,8 @@ impl Demand {
 /// The intervals of the timeline, still empty; one for the whole run if it has none. And one for what the sampler could not see of the
 /// run, as if nothing was accessed then: whatever that is, a placement is not seen to change it.
 fn lengths(observed: &Observed) -> (Vec<Interval>, Option<Interval>) {
-    let empty = |length: u64| Interval { length: length as f64, compute: 0.0, overlap: 1.0, uses: Vec::new() };
+    let empty =
+        |length: u64| Interval { length: length as f64, compute: 0.0, overlap: 1.0, felt: 1.0, uses: Vec::new() };
     let starts = observed.timeline.iter().map(|p| p.at.0);
     let ends = starts.clone().skip(1).chain([observed.duration.0]);
     let (from, to) = observed.watched.map_or((0, u64::MAX), |(from, to)| (from.0, to.0));
@@ -119,16 +135,6 @@ fn lengths(observed: &Observed) -> (Vec<Interval>, Option<Interval>) {
     }
     let unseen = observed.duration.0 as f64 - all.iter().map(|i| i.length).sum::<f64>();
     (all, (unseen > 0.0).then(|| empty(unseen as u64)))
-}
-
-/// So many misses of a site, split as over the whole run.
-fn use_of(site: usize, seen: &SiteUse, misses: f64) -> Use {
-    let all = seen.misses();
-    let (loads, stores) =
-        if all > 0.0 { (misses * seen.load_misses / all, misses * seen.store_misses / all) } else { (misses, 0.0) };
-    let streaming = seen.lines.map_or_else(|| streaming(seen.pattern), |lines| lines.ahead.clamp(0.0, 1.0));
-    let (beside, written) = seen.lines.map_or((0.0, stores), |l| (misses * l.beside, misses * l.written));
-    Use { site, random: loads * (1.0 - streaming), stream: loads * streaming, stores, beside, written, scale: 1.0 }
 }
 
 /// Fills in what the timeline says; gives the misses of each site that it knows. A site's sum over the timeline is made that of
@@ -148,7 +154,7 @@ fn misses(observed: &Observed, intervals: &mut [Interval]) -> Vec<f64> {
             let Some(&site) = index.get(id) else { continue };
             let seen = &observed.sites[site];
             if *misses > 0.0 && seen.misses() > 0.0 {
-                interval.uses.push(use_of(site, seen, misses * seen.misses() / known[site]));
+                interval.uses.push(Use::of(site, &seen.asked(), misses * seen.misses() / known[site]));
             }
         }
     }
@@ -169,7 +175,7 @@ fn spread(site: usize, seen: &SiteUse, begin: u64, intervals: &mut [Interval]) {
     for (i, interval) in intervals.iter_mut().enumerate() {
         let share = if all > 0.0 { parts[i] / all } else { f64::from(u8::from(i == 0)) };
         if share > 0.0 {
-            interval.uses.push(use_of(site, seen, seen.misses() * share));
+            interval.uses.push(Use::of(site, &seen.asked(), seen.misses() * share));
         }
     }
 }
@@ -177,9 +183,9 @@ fn spread(site: usize, seen: &SiteUse, begin: u64, intervals: &mut [Interval]) {
 /// The machine of the profile, and where the sites were on it.
 struct Machine {
     memories: Vec<Memory>,
-    /// For each site its share in each of them.
+    /// For each site and the rest its share in each of them.
     shares: Vec<Vec<f64>>,
-    /// The latency of each site's lone misses, in ns, where the sampler measured it: that of a stream is of lines under way.
+    /// The latency of each site's (and the rest's) lone misses, in ns, where the sampler measured it: that of a stream is of lines under way.
     measured: Vec<Option<f64>>,
 }
 
@@ -199,45 +205,66 @@ impl Machine {
                 said.iter().map(|s| s.split(" (give").next().unwrap_or(s)).collect::<Vec<_>>().join(", and ")
             ));
         }
-        let shares = observed.sites.iter().map(|s| located(s, tiers, memories.len())).collect();
+        // Of the rest it is not known: in the first.
+        let first = (0..memories.len()).map(|k| f64::from(u8::from(k == 0))).collect();
+        let shares = observed.sites.iter().map(|s| located(s, tiers, memories.len())).chain([first]).collect();
         let lone = |s: &SiteUse| s.miss_latency.filter(|_| s.pattern == Pattern::Random);
-        Machine { memories, shares, measured: observed.sites.iter().map(lone).collect() }
+        Machine { memories, shares, measured: observed.sites.iter().map(lone).chain([None]).collect() }
     }
 
     /// Takes the memory's time off an interval's length: what is left is computed.
     fn take_off(&self, interval: &mut Interval) {
         let count = self.memories.len();
         let (mut reads, mut writes) = (vec![0.0; count], vec![0.0; count]);
-        let (mut random, mut other, mut misses, mut known) = (vec![0.0; count], vec![0.0; count], 0.0, 0.0);
         for u in &interval.uses {
-            misses += u.random;
-            known += self.measured[u.site].map_or(0.0, |latency| latency * u.random);
-            let modelled = if self.measured[u.site].is_some() { 0.0 } else { u.random };
             for (k, share) in self.shares[u.site].iter().enumerate() {
                 reads[k] += share * u.lines();
                 writes[k] += share * u.written;
-                random[k] += share * modelled;
-                other[k] += share * (u.stream / overlap::AHEAD + u.stores / overlap::FILLS);
             }
         }
-        let latency: Vec<f64> = self
-            .memories
-            .iter()
-            .enumerate()
-            .map(|(k, m)| {
-                m.latency(if interval.length > 0.0 { m.busy(reads[k], writes[k]) / interval.length } else { 0.0 })
-            })
-            .collect();
-        let sum = |waits: &[f64]| waits.iter().zip(&latency).map(|(w, l)| w * l).sum::<f64>();
-        let buses =
-            self.memories.iter().zip(reads.iter().zip(&writes)).map(|(m, (r, w))| m.busy(*r, *w)).fold(0.0, f64::max);
-        let split =
-            overlap::split(super::step::apart(interval.length, buses), known + sum(&random), sum(&other), misses);
+        let busy: Vec<f64> =
+            self.memories.iter().zip(reads.iter().zip(&writes)).map(|(m, (r, w))| m.busy(*r, *w)).collect();
+        let load = |busy: f64| if interval.length > 0.0 { busy / interval.length } else { 0.0 };
+        let at = |felt: f64| -> Vec<f64> {
+            self.memories.iter().zip(&busy).map(|(m, b)| m.latency(felt * load(*b))).collect()
+        };
+        let waits = |u: &Use, latency: &[f64]| -> f64 {
+            self.shares[u.site].iter().zip(latency).map(|(share, l)| share * l).sum()
+        };
+        let known = || interval.uses.iter().filter_map(|u| Some((u, self.measured[u.site]?)));
+        // What was measured is less than what the load lets expect: so much less load was felt.
+        let measured: f64 = known().map(|(u, latency)| u.random * latency).sum();
+        let less = |felt: f64| measured < known().map(|(u, _)| u.random * waits(u, &at(felt))).sum();
+        interval.felt = if less(1.0) { halved(less) } else { 1.0 };
+        let latency = at(interval.felt);
+        let (mut random, mut other, mut misses) = (0.0, 0.0, 0.0);
+        for u in &mut interval.uses {
+            let modelled = waits(u, &latency);
+            // What is left between the two is the site's, wherever it lies.
+            if let Some(measured) = self.measured[u.site].filter(|_| modelled > 0.0) {
+                u.scale = measured / modelled;
+            }
+            random += u.scale * u.random * modelled;
+            other += u.scale * (u.stream / overlap::AHEAD + u.stores / overlap::FILLS) * modelled;
+            misses += u.random;
+        }
+        let length = apart(interval.length, busy.into_iter().fold(0.0, together));
+        let split = overlap::split(length, random, other, misses);
         (interval.compute, interval.overlap) = (split.compute, split.overlap);
         for u in &mut interval.uses {
-            u.scale = split.scale;
+            u.scale *= split.scale;
         }
     }
+}
+
+/// The least of 0 to 1 from which on something is true, to a thousandth.
+fn halved(is: impl Fn(f64) -> bool) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..10 {
+        let middle = (low + high) / 2.0;
+        if is(middle) { high = middle } else { low = middle }
+    }
+    if is(0.0) { 0.0 } else { high }
 }
 
 /// A memory of which nothing is known.

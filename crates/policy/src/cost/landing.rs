@@ -4,8 +4,8 @@
 //! `hearth run` does: in the order of allocation, object by object, and one that no longer fits goes to the next tier down. So of
 //! a site with one object that does not fit nothing lands there, of one with many objects as many as find room.
 
-use super::Shares;
 use super::lives::Lives;
+use super::{Shares, rest};
 use crate::Task;
 use std::collections::BTreeMap;
 
@@ -14,7 +14,10 @@ pub fn shares(task: &Task<'_>, at: &[usize]) -> Shares {
     let tiers = task.tiers.len();
     let mut out = Shares::whole(at, tiers);
     let full = |k: usize| task.tiers[k].budget.is_some_and(|b| task.lives().peak(|s| at[s] == k) > b.0);
-    let Some(first) = (0..task.slowest()).find(|&k| full(k)) else { return out };
+    let Some(first) = (0..task.slowest()).find(|&k| full(k)) else {
+        rest::lands(task, &mut out);
+        return out;
+    };
     let sites = &task.observed.sites;
     let mut order: Vec<usize> = (0..sites.len()).filter(|&i| at[i] >= first).collect();
     order.sort_by_key(|&i| (sites[i].first_alloc, sites[i].site.id));
@@ -35,6 +38,7 @@ pub fn shares(task: &Task<'_>, at: &[usize]) -> Shares {
         }
         out.split(i, &shares);
     }
+    rest::lands(task, &mut out);
     out
 }
 

@@ -9,7 +9,7 @@
 //! ```text
 //! L(i) = sum over k of  l(k, u) * sum over s of x(s,k) * (random / g(i) + stream / 20 + stores / 12)     latency
 //! B(i,k) = time of the bus of tier k for the lines read and written there                                  bandwidth
-//! T(i)³ = (C(i) + L(i))³ + (max over k of B(i,k))³,   u = B(i,k) / T(i)                                    fixed point
+//! T(i)³ = (C(i) + L(i))³ + sum over k of B(i,k)³,   u = f(i) B(i,k) / T(i)                                 fixed point
 //! ```
 //!
 //! - [`memory`]: `l(k, u)` and `B(i,k)`, with the same form as the lab's time model.
@@ -20,6 +20,7 @@
 //! - [`migration`]: what moving costs (Unimem, Equation 4).
 //! - [`lives`]: which sites are alive together, for capacities that hold at every moment.
 //! - [`landing`]: where sites land when a plan gives a tier more than it holds.
+//! - [`rest`]: the memory that no plan places, and what is asked of it.
 
 pub mod demand;
 pub mod landing;
@@ -27,17 +28,18 @@ pub mod lives;
 pub mod memory;
 pub mod migration;
 pub mod overlap;
+pub mod rest;
 pub mod step;
 
 use crate::Error;
-use demand::Demand;
+use demand::{Demand, Interval, Use};
 use memory::Memory;
 use model::{Observed, Tier};
 
 /// Bytes of a cache line.
 pub const LINE: f64 = 64.0;
 
-/// Where sites lie: for each site the share (0 to 1) in each tier.
+/// Where sites lie: for each site the share (0 to 1) in each tier, and behind the last one the same of the rest ([`rest`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shares {
     tiers: usize,
@@ -45,18 +47,18 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Every site whole in the tier given for it.
+    /// Every site whole in the tier given for it, and the rest in the fastest.
     pub fn whole(at: &[usize], tiers: usize) -> Shares {
-        let mut of = vec![0.0; at.len() * tiers];
-        for (site, &tier) in at.iter().enumerate() {
-            of[site * tiers + tier] = 1.0;
-        }
-        Shares { tiers, of }
+        Shares::each(at.iter().copied().chain([0]), tiers)
     }
 
-    /// Every site in this tier.
+    /// Every site and the rest in this tier.
     pub fn all_in(tier: usize, sites: usize, tiers: usize) -> Shares {
-        Shares::whole(&vec![tier; sites], tiers)
+        Shares::each(std::iter::repeat_n(tier, sites + 1), tiers)
+    }
+
+    fn each(at: impl Iterator<Item = usize>, tiers: usize) -> Shares {
+        Shares { tiers, of: at.flat_map(|tier| (0..tiers).map(move |k| f64::from(u8::from(k == tier)))).collect() }
     }
 
     /// Splits a site; the shares are to sum up to 1.
@@ -98,6 +100,8 @@ pub struct Model {
     pub demand: Demand,
     /// The tiers, fastest first.
     pub memories: Vec<Memory>,
+    /// One processor ran the program, and is in one part of an object at a time.
+    pub alone: bool,
     /// What had to be assumed, one sentence each.
     pub notes: Vec<String>,
 }
@@ -111,7 +115,8 @@ impl Model {
         let mut notes = Vec::new();
         let demand = Demand::of(observed, &mut notes)?;
         let memories = tiers.into_iter().map(|t| Memory::of(t, &mut notes)).collect();
-        Ok(Model { demand, memories, notes })
+        let alone = observed.platform.as_ref().and_then(|p| p.cores).is_some_and(|cores| cores.value == 1);
+        Ok(Model { demand, memories, alone, notes })
     }
 
     /// What this placement does.
@@ -122,23 +127,65 @@ impl Model {
             served: vec![0.0; self.memories.len()],
             intervals: Vec::with_capacity(self.demand.intervals.len()),
         };
-        let mut loads = vec![step::Load::default(); self.memories.len()];
         for interval in &self.demand.intervals {
-            loads.fill(step::Load::default());
             for u in &interval.uses {
-                for ((load, served), &share) in loads.iter_mut().zip(&mut out.served).zip(shares.of(u.site)) {
-                    if share > 0.0 {
-                        load.add(u, interval.overlap, share);
-                        *served += share * u.misses();
-                    }
+                for (served, share) in out.served.iter_mut().zip(shares.of(u.site)) {
+                    *served += share * u.misses();
                 }
             }
-            let time = step::time(interval.compute, &self.memories, &loads);
+            let time = match self.alone {
+                true => self.by_turns(interval, shares),
+                false => self.at_once(interval, |u| shares.of(u.site).iter().copied()),
+            };
             out.time += time;
             out.compute += interval.compute;
             out.intervals.push(time);
         }
         out
+    }
+
+    /// Time of an interval in which uses have such shares in the tiers all the while.
+    fn at_once<S: Iterator<Item = f64>>(&self, interval: &Interval, shares: impl Fn(&Use) -> S) -> f64 {
+        let mut loads = vec![step::Load::default(); self.memories.len()];
+        for u in &interval.uses {
+            for (load, share) in loads.iter_mut().zip(shares(u)).filter(|(_, share)| *share > 0.0) {
+                load.add(u, interval.overlap, share);
+            }
+        }
+        step::time(interval.compute, interval.felt, &self.memories, &loads)
+    }
+
+    /// Time of an interval in which a site that lies in several tiers is used in one, then in the next; those of several sites at the
+    /// same time, as far as their shares go. The rest is anywhere at any time.
+    fn by_turns(&self, interval: &Interval, shares: &Shares) -> f64 {
+        let rest = self.demand.sites;
+        let until = |site: usize| {
+            shares.of(site).iter().scan(0.0, |sum, share| {
+                Some({
+                    *sum += share;
+                    *sum
+                })
+            })
+        };
+        let mut turns: Vec<f64> = interval.uses.iter().filter(|u| u.site != rest).flat_map(|u| until(u.site)).collect();
+        turns.retain(|&at| at > 1e-9 && at < 1.0 - 1e-9);
+        turns.push(1.0);
+        turns.sort_by(f64::total_cmp);
+        turns.dedup_by(|a, b| *a - *b < 1e-9);
+        let mut time = 0.0;
+        let mut from = 0.0;
+        for to in turns {
+            let middle = (from + to) / 2.0;
+            let tier = |site: usize| until(site).take_while(|end| *end < middle).count();
+            let now = |u: &Use| {
+                let (tier, anywhere) = (tier(u.site), u.site == rest);
+                let of = shares.of(u.site);
+                (0..of.len()).map(move |k| if anywhere { of[k] } else { f64::from(u8::from(k == tier)) })
+            };
+            time += (to - from) * self.at_once(interval, now);
+            from = to;
+        }
+        time
     }
 
     /// The time of a placement, in ns.

@@ -29,7 +29,7 @@ pub fn of(misses: f64, compute: f64) -> f64 {
 pub fn split(length: f64, random: f64, other: f64, misses: f64) -> Split {
     let wait = |compute: f64| random / of(misses, compute) + other;
     let least = wait(0.0);
-    if least >= length {
+    if least >= length && least > 0.0 {
         return Split { compute: 0.0, overlap: of(misses, 0.0), scale: length / least };
     }
     // More compute means less overlap and more waiting, so there is one answer.

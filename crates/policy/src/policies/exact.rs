@@ -4,9 +4,11 @@
 //!
 //! ```text
 //! least  sum of T(i)
-//! T(i) >= C(i) + sum over s, k of  l(k) * waits(s,i) * x(s,k)                              latency
-//! T(i) >= busy(k, lines read and written by the sites in k)        for each k           bandwidth: three linear functions
+//! S(i) >= C(i) + sum over s, k of  l(k) * waits(s,i) * x(s,k)                              latency
+//! B(i,k) >= busy(k, lines read and written by the sites in k)      for each k           bandwidth: three linear functions
+//! T(i) >= S(i) and all B(i,k) together                                                  eleven tangents of each overlap
 //! sum over the sites s alive at m of  bytes(s,m) * x(s,k) <= budget(k)   for each k and moment m
+//! the same sum for k = 0, and the rest's share of it <= what it has    for each moment m
 //! ```
 //!
 //! That is the cost model ([`crate::cost`]) with one difference: the latency `l(k)` is a number and does not depend on how busy
@@ -15,7 +17,7 @@
 //! of the best placement so far, it finds better ones. What any other policy decides is a candidate too; the one with the least
 //! time by the whole model is taken. So this is never predicted to be slower than another policy.
 //!
-//! Intervals are taken together where there are many, which keeps the bound valid (the largest of sums is at most the sum of the
+//! Intervals are taken together where there are many, which keeps the bound valid (sums taken together are at most the sum of what is
 //! largest). The solver is HiGHS (Huangfu and Hall, Parallelizing the dual revised simplex method, Mathematical Programming
 //! Computation 10, 2018), and stops after [`LIMIT`] altogether.
 //!
@@ -25,7 +27,7 @@
 
 use super::density::cold;
 use crate::cost::step::{self, Load};
-use crate::cost::{Shares, landing};
+use crate::cost::{Shares, landing, rest};
 use crate::{Decision, Error, Policy, Task};
 use highs::{HighsModelStatus, HighsSolutionStatus, RowProblem, Sense};
 use model::{Bytes, Parts, SiteKind};
@@ -207,6 +209,8 @@ fn solved(task: &Task<'_>, best: Best, bound: f64) -> Solved {
 /// Intervals taken together.
 struct Group {
     compute: f64,
+    /// The most load that is felt in one of them.
+    felt: f64,
     /// What sites ask for: of each site one entry.
     uses: Vec<(usize, Load)>,
 }
@@ -277,6 +281,7 @@ fn rounded(task: &Task<'_>, shares: &Shares) -> Option<(Vec<Where>, Shares)> {
         out.split(site, &shares);
         placed.push(here);
     }
+    rest::lands(task, &mut out);
     let fits = |k: usize| task.tiers[k].budget.is_none_or(|b| task.lives().peak_in(k, &out) <= b.0);
     (0..task.tiers.len()).all(fits).then_some((placed, out))
 }
@@ -299,19 +304,20 @@ impl<'a> Program<'a> {
         let most = (ENTRIES / sites.len().max(1)).clamp(*GROUPS.start(), *GROUPS.end());
         let group_of = grouped(model, most);
         let count = group_of.iter().max().map_or(0, |g| g + 1);
-        let mut groups: Vec<(f64, HashMap<usize, Load>)> = vec![Default::default(); count];
+        let mut groups: Vec<(f64, f64, HashMap<usize, Load>)> = vec![Default::default(); count];
         for (interval, &g) in model.demand.intervals.iter().zip(&group_of) {
             groups[g].0 += interval.compute;
+            groups[g].1 = interval.felt.max(groups[g].1);
             for u in &interval.uses {
-                groups[g].1.entry(u.site).or_default().add(u, interval.overlap, 1.0);
+                groups[g].2.entry(u.site).or_default().add(u, interval.overlap, 1.0);
             }
         }
         let groups = groups
             .into_iter()
-            .map(|(compute, uses)| {
+            .map(|(compute, felt, uses)| {
                 let mut uses: Vec<(usize, Load)> = uses.into_iter().collect();
                 uses.sort_by_key(|u| u.0);
-                Group { compute, uses }
+                Group { compute, felt, uses }
             })
             .collect();
         let scale = model.all_in(task.slowest()).max(1.0) / 1000.0;
@@ -342,7 +348,7 @@ impl<'a> Program<'a> {
                     reads += load.reads * shares.of(*site)[k];
                     writes += load.writes * shares.of(*site)[k];
                 }
-                out.push(if length > 0.0 { (memory.busy(reads, writes) / length).min(1.0) } else { 0.0 });
+                out.push(if length > 0.0 { (group.felt * memory.busy(reads, writes) / length).min(1.0) } else { 0.0 });
             }
         }
         out
@@ -354,7 +360,7 @@ impl<'a> Program<'a> {
         let (tiers, last) = (task.tiers.len(), task.slowest());
         let mut p = RowProblem::default();
         // The slowest tier has what the others leave, so it needs no variable.
-        let x: Vec<Vec<highs::Col>> = self
+        let mut x: Vec<Vec<highs::Col>> = self
             .sites
             .iter()
             .map(|&site| {
@@ -363,17 +369,28 @@ impl<'a> Program<'a> {
                 (0..last).map(column).collect()
             })
             .collect();
-        let number: HashMap<usize, usize> = self.sites.iter().enumerate().map(|(n, &s)| (s, n)).collect();
+        let mut number: HashMap<usize, usize> = self.sites.iter().enumerate().map(|(n, &s)| (s, n)).collect();
+        // The rest has as much of the fastest tier as is left, or all it wants.
+        let room = rest::room(task).filter(|(size, _)| size.0 > 0);
+        let least = if room.is_some() { 0.0 } else { 1.0 };
+        number.insert(task.sites(), x.len());
+        x.push((0..last).map(|k| p.add_column(0.0, if k == 0 { least..=1.0 } else { 0.0..=0.0 })).collect());
         if last > 1 {
             for x in &x {
                 p.add_row(..=1.0, x.iter().map(|&c| (c, 1.0)));
             }
         }
         for (g, group) in self.groups.iter().enumerate() {
-            // Their time, that of computing and waiting, and that of the busiest bus.
-            let [t, serial, bus] = [1.0, 0.0, 0.0].map(|cost| p.add_column(cost, 0.0..));
-            for (a, b) in step::tangents() {
-                p.add_row(0.0.., [(t, 1.0), (serial, -a), (bus, -b)]);
+            // Computing and waiting, and bus by bus what it takes together with that; all of them are the time.
+            let serial = p.add_column(0.0, 0.0..);
+            let buses: Vec<highs::Col> = (0..tiers).map(|_| p.add_column(0.0, 0.0..)).collect();
+            let mut so_far = serial;
+            for (k, &bus) in buses.iter().enumerate() {
+                let with = p.add_column(f64::from(u8::from(k == last)), 0.0..);
+                for (a, b) in step::tangents() {
+                    p.add_row(0.0.., [(with, 1.0), (so_far, -a), (bus, -b)]);
+                }
+                so_far = with;
             }
             let latency: Vec<f64> =
                 (0..tiers).map(|k| model.memories[k].latency(loads[g * tiers + k]) / self.scale).collect();
@@ -390,7 +407,7 @@ impl<'a> Program<'a> {
                 let (read, write, stretch) = memory.per_line();
                 // The bus is busy for the largest of these: both directions together, and each alone.
                 for (read, write) in [(read / stretch, write / stretch), (read, 0.0), (0.0, write)] {
-                    let mut row = vec![(bus, 1.0)];
+                    let mut row = vec![(buses[k], 1.0)];
                     let mut least = 0.0;
                     for (site, load) in &group.uses {
                         let time = (load.reads * read + load.writes * write) / self.scale;
@@ -434,7 +451,15 @@ impl<'a> Program<'a> {
                 p.add_row(..=most, row);
             }
         }
-        let mut solver = p.optimise(Sense::Minimise);
+        if let Some((size, has)) = room {
+            let unit = has.0.max(1) as f64;
+            for moment in &task.lives().moments {
+                let sites = moment.iter().filter_map(|(s, bytes)| Some((x[*number.get(s)?][0], *bytes as f64 / unit)));
+                let row: Vec<_> = sites.chain([(x[number[&task.sites()]][0], size.0 as f64 / unit)]).collect();
+                p.add_row(..=1.0, row);
+            }
+        }
+        let Ok(mut solver) = p.try_optimise(Sense::Minimise) else { return Answer { shares: None, bound: 0.0 } };
         solver.make_quiet();
         solver.set_option("time_limit", seconds);
         solver.set_option("mip_rel_gap", GAP);

@@ -37,7 +37,7 @@ impl Policy for PhaseGlobal {
         };
         let mut benefits = vec![0.0; task.sites()];
         for interval in &model.demand.intervals {
-            for u in &interval.uses {
+            for u in interval.uses.iter().filter(|u| u.site < task.sites()) {
                 benefits[u.site] +=
                     machine.benefit(&Access { object: u.site, lines: u.lines(), share: 1.0 }, interval.length);
             }
