@@ -3,6 +3,7 @@
 
 use hearth_tests::lab::{Lab, PLATFORM};
 use hearth_tests::{hearth, program};
+use model::{Chunk, SiteKind};
 use serde_json::Value;
 
 #[test]
@@ -42,6 +43,33 @@ fn a_guided_run_shortens_the_loads_of_the_function_that_is_hot() {
     assert!(chase["before"]["share"].as_f64().expect("a share") > 0.5, "{chase}");
     let tiers = warm["after"]["tiers"].as_array().expect("tiers");
     assert!(tiers[0][0] == "dram" && tiers[0][1].as_f64().expect("a share") > 0.95, "{warm}");
+}
+
+/// Where in a large object the program works: one eighth of it is read at random, all others but one are written once.
+#[test]
+fn misses_are_told_by_chunk() {
+    let lab = Lab::enter();
+    let (hearth, chunks) = (hearth(), program("chunks"));
+    let hearth = hearth.to_str().expect("readable");
+    for (name, kind, hot) in [("heap", SiteKind::Allocation, 5), ("mapping", SiteKind::Mapping, 0)] {
+        let command =
+            [hearth, "record", "--sampler", "lab", "-o", "c.hearth", "--", &chunks, "1", name, &hot.to_string()];
+        lab.run(&["--placement", "all-fast", "--vcpus", "1"], &command);
+        let observed = lab.room.observed("c.hearth");
+        let site = observed.sites.iter().find(|s| s.site.kind == kind && !s.chunks.is_empty()).expect("in chunks");
+        assert_eq!(site.chunks.len(), 16, "{:?}", site.chunks);
+        let sum: f64 = site.chunks.iter().map(Chunk::misses).sum();
+        assert!((sum / site.misses() - 1.0).abs() < 1e-6, "{sum} of {}", site.misses());
+        for (n, chunk) in site.chunks.iter().enumerate() {
+            let loads = chunk.load_misses / site.load_misses;
+            println!("{name} {n}: {:.1} % of the loads, {} misses", 100.0 * loads, chunk.misses());
+            // What the program writes first the kernel has just cleared, so it lies in the cache.
+            match n / 2 == hot {
+                true => assert!(loads > 0.4, "chunk {n}: {loads}"),
+                false => assert!(chunk.misses() < 0.01 * sum, "chunk {n}: {chunk:?}"),
+            }
+        }
+    }
 }
 
 /// What the profile says of lines read and written, summed up, is what the emulated machine's memory controllers counted.

@@ -88,6 +88,8 @@ pub struct Compare {
     pub percents: Vec<f64>,
     /// Profile to plan by; none: one is recorded in the lab.
     pub profile: Option<PathBuf>,
+    /// With a profile: one of a run of other sizes, to plan for that.
+    pub sizes: Option<PathBuf>,
     /// The `hearth` command, to record with.
     pub hearth: PathBuf,
     /// Where results are kept.
@@ -100,6 +102,8 @@ pub struct Compare {
 pub trait Watcher {
     /// What is being done now.
     fn step(&mut self, what: &str);
+    /// What the user should know, a sentence.
+    fn note(&mut self, note: &str);
     /// A cell is done; `kept`: it was, before.
     fn done(&mut self, done: usize, of: usize, run: &PlacementRun, kept: bool);
     /// It is to be given up; what is done stays.
@@ -154,7 +158,7 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
                 Choice::Policy(policy) => {
                     if profile.is_none() {
                         watcher.step("recording a profile with the lab's sampler");
-                        profile = Some(what.observe(footprint, &mut Asking(watcher))?);
+                        profile = Some(what.observe(footprint, watcher)?);
                     }
                     let (file, seen) = what.plan(policy, profile.as_ref().expect("made above"), footprint, percent)?;
                     let more = |time: Nanos| time.0 as f64 - seen.all_fast.0 as f64;
@@ -260,7 +264,7 @@ impl Compare {
     }
 
     /// The profile, recorded if it is not there.
-    fn observe(&self, footprint: Bytes, progress: &mut dyn Progress) -> Result<Observed, Error> {
+    fn observe(&self, footprint: Bytes, watcher: &mut dyn Watcher) -> Result<Observed, Error> {
         let file = match &self.profile {
             Some(file) => file.clone(),
             None => {
@@ -268,13 +272,18 @@ impl Compare {
                 let folder = fs::canonicalize(&self.folder).map_err(cannot("find", &self.folder))?;
                 let file = folder.join(format!("{}.hearth", cell.key));
                 if !file.exists() {
-                    self.record(&cell, &file, footprint, progress)?;
+                    self.record(&cell, &file, footprint, &mut Asking(watcher))?;
                 }
                 file
             }
         };
-        let open = || profile::open(&file)?.observed();
-        open().map_err(|e| Error(e.to_string()))
+        let open = |file: &Path| profile::open(file)?.observed();
+        let seen = open(&file).map_err(|e| Error(e.to_string()))?;
+        let Some(sizes) = &self.sizes else { return Ok(seen) };
+        let sizes = open(sizes).map_err(|e| Error(e.to_string()))?;
+        let (seen, notes) = policy::travel::resized(&seen, &sizes).map_err(|e| Error(e.to_string()))?;
+        notes.iter().for_each(|note| watcher.note(note));
+        Ok(seen)
     }
 
     fn record(&self, cell: &Cell, file: &Path, footprint: Bytes, progress: &mut dyn Progress) -> Result<(), Error> {

@@ -37,6 +37,9 @@ pub struct Args {
     /// Profile to plan by [default: one is recorded in the lab]
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Take the sizes of sites from this profile, as `hearth plan --sizes` does
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    sizes: Option<PathBuf>,
     /// Folder for what is measured [default: PROGRAM.compare in this folder]
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
@@ -87,6 +90,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         choices: if args.placements.is_empty() { Choice::usual() } else { args.placements },
         percents: args.fast,
         profile: args.profile,
+        sizes: args.sizes,
         hearth: std::env::current_exe().context("cannot find out where the hearth command lies")?,
         folder,
         jobs: args.jobs,
@@ -132,6 +136,10 @@ impl Display {
 impl Watcher for Display {
     fn step(&mut self, what: &str) {
         self.bar.set_message(what.to_string());
+    }
+
+    fn note(&mut self, note: &str) {
+        self.bar.suspend(|| eprintln!("hearth: {note}"));
     }
 
     fn done(&mut self, done: usize, of: usize, run: &PlacementRun, kept: bool) {
