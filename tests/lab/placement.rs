@@ -64,12 +64,12 @@ fn a_guided_run_places_every_page_as_planned_and_falls_back_when_the_tier_is_ful
 
     // The same plan with less memory than it counts on: the run ends well, with the tier full and the rest elsewhere.
     let (ended, figures) =
-        lab.run(&["--placement", "plan:plan.toml", "--fast", "12MiB", "--vcpus", "1"], &[&program("placed"), "1"]);
+        lab.run(&["--placement", "plan:plan.toml", "--fast", "8MiB", "--vcpus", "1"], &[&program("placed"), "1"]);
     let fast = |object| pages(&ended, object, true)[0];
     let planned = fast("hot") + fast("warm");
     println!("of a full tier: {planned} pages fast");
-    // Within a huge page and what the kernel's watermarks leave open (docs/lab.md).
-    assert!(planned * 4 <= (12 << 10) + 2560, "more than there is: {}", ended.stdout);
+    // Within what the kernel's watermarks leave open, and what it takes from files for who asks for this node (docs/lab.md).
+    assert!(planned * 4 <= (8 << 10) + 5120, "more than there is: {}", ended.stdout);
     let hot = site(&landing(&figures), "alloc_hot").on_planned.expect("read back");
     assert!(
         (hot - share(pages(&ended, "hot", true), 0)).abs() < 0.01,

@@ -14,7 +14,9 @@ pub const PLATFORM: &str = "cxl-expander";
 /// Virtual CPUs, if a test does not say otherwise.
 pub const VCPUS: f64 = 2.0;
 /// A machine of the test's size: with a size for caches and fast memory nobody needs to measure the footprint first.
-const MACHINE: [&str; 4] = ["--memory", "256MiB", "--llc", "1MiB"];
+const MACHINE: [&str; 2] = ["--memory", "256MiB"];
+/// Its cache, if a test has no other.
+const LLC: [&str; 2] = ["--llc", "1MiB"];
 /// Most time for one machine, on a busy host.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -58,7 +60,9 @@ impl Lab {
     /// Starts a program on the machine of the tests.
     #[track_caller]
     pub fn start(&self, options: &[&str], program: &[&str]) -> Running {
-        spawn(&mut self.command(&[&["--platform", &self.platform], &MACHINE[..], options, &["--"], program].concat()))
+        let llc = if options.contains(&"--llc") { &[][..] } else { &LLC };
+        let machine = [&["--platform", &self.platform], &MACHINE[..], llc].concat();
+        spawn(&mut self.command(&[&machine, options, &["--"], program].concat()))
     }
 
     /// Runs a program on the machine of the tests, to its end and to exit code 0. Gives what it printed, and the figures.

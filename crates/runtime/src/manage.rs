@@ -102,7 +102,7 @@ fn place(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, 
 /// Puts an object of a split site into both of its tiers; null if it is to be in one of them.
 fn place_split(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, zero: bool) -> *mut u8 {
     let target = site.target();
-    if !split::can(target, size) {
+    if !split::can(target, size, size) {
         return core::ptr::null_mut();
     }
     let rest = usize::from(target.rest);
@@ -402,13 +402,13 @@ pub fn variable(addr: usize, size: usize, counts: usize, site: u64, target: Targ
         let event = Event::Alloc { addr, size, site, tier, realloc: false, kind: Kind::Static };
         process::publish(busy.0, process::time(), event);
     };
-    if split::can(target, size) {
+    if split::can(target, size, counts) {
         // SAFETY: the program's own data.
         unsafe {
             plan::bind_foreign(usize::from(target.rest), addr, size);
             split::bind(target, addr, size);
         }
-        let guest = (split::bytes(target.parts, size) as u128 * counts as u128 / size.max(1) as u128) as usize;
+        let guest = split::used(target.parts, size, counts);
         plan::guest_in(planned, guest);
         plan::count_in(usize::from(target.rest), counts - guest);
         return publish(target.rest);

@@ -25,8 +25,12 @@ static EPOCH: AtomicU64 = AtomicU64::new(0);
 static IN_LAB: AtomicBool = AtomicBool::new(false);
 /// Live bytes that this process got from the one it was forked from.
 static INHERITED: AtomicUsize = AtomicUsize::new(0);
+/// This process is a child that was forked and has not called exec: much of its memory is its parent's.
+static FORKED: AtomicBool = AtomicBool::new(false);
 /// Less than this alive at the end does not hold up a process: scripts start thousands of short ones.
 const WORTH_WAITING: usize = 1 << 20;
+/// Nor does less than this of anonymous memory, be it static variables or small objects, of which interpreters have some MiB.
+const MUCH: u64 = 16 << 20;
 /// Where the session's file system is full, asking it for a ring with every event would hold the program up.
 static NO_ROOM_UNTIL: AtomicU64 = AtomicU64::new(0);
 const NEXT_TRY_NS: u64 = 1_000_000_000;
@@ -137,6 +141,7 @@ fn attach_slowly() -> bool {
         stack::forget_parent();
         mapping::forget_parent();
         INHERITED.store(plan::live(), Relaxed);
+        FORKED.store(true, Relaxed);
         parent = info();
         FILE.store(core::ptr::null_mut(), Release);
         GENERATION.fetch_add(1, AcqRel);
@@ -437,8 +442,9 @@ pub fn fell_back(planned: usize, bytes: usize) {
     }
 }
 
-/// Most anonymous memory that was resident at once, in bytes: the kernel's peak less what files have resident now, which hardly changes.
-fn most_anonymous() -> Option<u64> {
+/// Anonymous memory that is resident, and most that was at once, in bytes. Of the latter the kernel's peak less what files have
+/// resident now, which hardly changes.
+fn anonymous() -> Option<(u64, u64)> {
     let mut buffer = [0; 4096];
     let text = sys::read_file(c"/proc/self/status", &mut buffer)?;
     let kib = |name: &[u8]| -> Option<u64> {
@@ -447,7 +453,7 @@ fn most_anonymous() -> Option<u64> {
         Some(digits.fold(0u64, |n, d| n.wrapping_mul(10).wrapping_add(u64::from(d - b'0'))))
     };
     let files = kib(b"RssFile:")?.saturating_add(kib(b"RssShmem:")?);
-    Some(kib(b"VmHWM:")?.saturating_sub(files) << 10)
+    Some((kib(b"RssAnon:")? << 10, kib(b"VmHWM:")?.saturating_sub(files) << 10))
 }
 
 /// The end of the process: gives the recorder, if it is there, a bounded moment to read where the pages are of what is
@@ -456,10 +462,12 @@ pub fn finish() {
     const LONGEST_NS: u64 = 300_000_000;
     let Some(h) = info().filter(|_| same_process() && !sandbox::silent()) else { return };
     h.end_ns.store(time(), Relaxed);
-    h.counters.most_anonymous.store(most_anonymous().unwrap_or(0), Relaxed);
+    let (anonymous, most) = anonymous().unwrap_or_default();
+    h.counters.most_anonymous.store(most, Relaxed);
     h.state.store(state::EXITING, Release);
     let alive = plan::live().saturating_sub(INHERITED.load(Relaxed));
-    if alive >= WORTH_WAITING && ring_doorbell() {
+    let much = anonymous >= MUCH && !FORKED.load(Relaxed);
+    if (alive >= WORTH_WAITING || much) && ring_doorbell() {
         let start = sys::now();
         while h.exit_ack.load(Acquire) == 0 && sys::now() - start < LONGEST_NS {
             let wait = libc::timespec { tv_sec: 0, tv_nsec: 50_000_000 };

@@ -62,9 +62,15 @@ pub fn bytes(parts: u64, size: usize) -> usize {
     stretches(parts, size).map(|(_, len)| len).sum()
 }
 
-/// Whether an object of this size can be split so, now: neither may be impossible for lack of room.
-pub fn can(target: Target, size: usize) -> bool {
-    let fast = bytes(target.parts, size);
+/// Of the `counts` bytes that will be used of an object those that go to the site's tier.
+pub fn used(parts: u64, size: usize, counts: usize) -> usize {
+    (bytes(parts, size) as u128 * counts as u128 / size.max(1) as u128) as usize
+}
+
+/// Whether an object of this size, of which `counts` bytes will be used, can be split so, now: neither may be impossible for lack of
+/// room.
+pub fn can(target: Target, size: usize, counts: usize) -> bool {
+    let fast = used(target.parts, size, counts);
     let (tier, rest) = (usize::from(target.tier), usize::from(target.rest));
     target.parts != 0
         && fast > 0
@@ -73,7 +79,7 @@ pub fn can(target: Target, size: usize) -> bool {
         && !sandbox::silent()
         && STRETCHES.load(Relaxed) < MOST
         && plan::has_room(tier, fast)
-        && plan::has_room(rest, size - fast)
+        && plan::has_room(rest, counts - fast)
 }
 
 /// Binds the stretches of memory that is bound to the rest's tier already.
@@ -120,6 +126,14 @@ mod tests {
     use std::vec::Vec;
 
     const MIB: usize = 1 << 20;
+
+    /// A Fortran array is as large as the largest problem, and a plan counts what of it is used.
+    #[test]
+    fn what_is_used_of_an_object_counts_in_its_parts() {
+        assert_eq!(used(0x5555_5555_5555_5555, 96 * MIB, 24 * MIB), 12 * MIB);
+        assert_eq!(used(0xf, 16 * MIB, 16 * MIB), MIB);
+        assert_eq!(used(0, 16 * MIB, 16 * MIB), 0);
+    }
 
     #[test]
     fn as_much_as_the_mask_says_however_few_the_granules() {

@@ -34,6 +34,11 @@ pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
         // Each CPU keeps some MiB of free pages for itself, which is nothing to the memory of a real machine but much to
         // that of the lab: as few as the kernel allows.
         ("/proc/sys/vm/percpu_pagelist_high_fraction".to_string(), "1000000".to_string()),
+        // See `Scaled::huge_pages`. Before the next, which this raises.
+        (
+            "/sys/kernel/mm/transparent_hugepage/enabled".to_string(),
+            if job.huge_pages { "always" } else { "madvise" }.to_string(),
+        ),
         // Small pages are taken down to the low watermark of a node and huge ones, for which the kernel insists on it, down
         // to the minimum; the kernel also raises both for a while after it had to split a block. With the 20 MiB and more
         // that huge pages make it keep, that is many MiB of difference.
@@ -41,11 +46,6 @@ pub fn prepare(job: &Job) -> Result<Vec<String>, Error> {
         ("/proc/sys/vm/watermark_boost_factor".to_string(), "0".to_string()),
         // What booting left of files on the limited node would be reclaimed for the program bit by bit.
         ("/proc/sys/vm/drop_caches".to_string(), "1".to_string()),
-        // See `Scaled::huge_pages`.
-        (
-            "/sys/kernel/mm/transparent_hugepage/enabled".to_string(),
-            if job.huge_pages { "always" } else { "madvise" }.to_string(),
-        ),
         // Every ten seconds the kernel makes huge pages of small ones, if it finds any: in runs of less than a second that
         // is chance, and it costs some of them a few percent. It may look once more, but at next to nothing.
         ("/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan".to_string(), "1".to_string()),
