@@ -674,18 +674,22 @@ impl Watch<'_> {
         match reading.ask(pid) {
             Ok(sites) => {
                 self.readings_rows += sites.values().map(|s| s.looked_at.len() as u64).sum::<u64>();
+                let mut of_objects = 0;
                 for (site, pages) in &sites {
                     let bytes = pages.looked_at.iter().map(|(&node, &n)| (node, pages.bytes(n))).collect();
                     let present = |m: &std::collections::BTreeMap<i32, u64>| -> u64 {
                         m.iter().filter(|(node, _)| **node >= 0).map(|(_, b)| b).sum()
                     };
+                    of_objects += present(&bytes);
                     let tally = self.tally.sites.entry(*site).or_default();
                     if tally.fullest.is_empty() || present(&bytes) > present(&tally.fullest) {
                         tally.fullest = bytes;
                     }
                 }
                 let told = self.sink.residency(i, now, &sites);
-                let told = told.and_then(|()| match memory {
+                // At the end most objects may be gone, and what the allocator keeps of them is not memory of something else.
+                let whole = |m: &(u64, u64)| !self.processes[i].read_at_exit || of_objects >= m.0 / 2;
+                let told = told.and_then(|()| match memory.filter(whole) {
                     Some((anonymous, huge)) => self.sink.memory(i, now, anonymous, huge),
                     None => Ok(()),
                 });
