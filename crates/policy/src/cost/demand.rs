@@ -2,8 +2,8 @@
 //!
 //! A profile's timeline has the misses of each site in each interval; loads and stores are split as over the whole run. The
 //! observed machine's memory time, by the same model and with the sites where they were seen, is taken off the interval's
-//! length: the rest is compute time, which no placement changes. Where the
-//! sampler measured a site's latency, that is taken and not the model's. On a machine whose buses were full while it was recorded this
+//! length: the rest is compute time, which no placement changes. Where the sampler measured latencies, the load that is felt and the
+//! site's waiting are such that they come out. On a machine whose buses were full while it was recorded this
 //! takes waiting for computing, so profiles made on fast memory predict better.
 
 use super::memory::Memory;

@@ -1,8 +1,7 @@
 //! The rest: memory that no plan places. Stacks, objects below the recording's threshold, libraries' data, what is not recorded.
 //!
 //! It takes room: it lies in the fastest tier first, as the kernel gives it to a program that does not ask. And it is accessed: samplers
-//! that see all of memory tell how. When is not kept, so it is taken to be spread
-//! evenly over the time that the sampler saw.
+//! that see all of memory tell how. When is not kept, so it is taken to be spread evenly over the time that the sampler saw.
 
 use super::Shares;
 use super::demand::{Interval, Use};
