@@ -10,7 +10,7 @@ use crate::job::Reading;
 use crate::run::{self, Fast, Outcome, Placement, Progress, Request};
 use crate::scale::Scaled;
 use ::model::forecast::Forecast;
-use ::model::{Bytes, Comparison, Nanos, Observed, PlacementRun, Platform};
+use ::model::{Bytes, Comparison, Nanos, Observed, PlacementRun, Platform, Tier};
 use policy::Options;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -185,10 +185,14 @@ pub fn compare(what: &Compare, watcher: &mut dyn Watcher) -> Result<Comparison, 
     })
 }
 
-/// The firmware of the guest, from which the recorder has what it says of the machine, has no figures for memory under load.
+/// The firmware of the guest, from which the recorder has what it says of the machine, has no figures for memory under load. A profile
+/// may be of another machine: then it is left as it is.
 fn told_in_full(seen: &mut Observed, emulated: &Platform) {
-    let there = seen.platform.iter_mut().flat_map(|p| &mut p.tiers);
-    for (tier, emulated) in there.zip(&emulated.tiers) {
+    let there = seen.platform.iter_mut().flat_map(|p| &mut p.tiers).zip(&emulated.tiers);
+    let idle = |tier: &Tier| tier.latency.map(|l| l.value);
+    for (tier, emulated) in
+        there.filter(|(tier, emulated)| seen.sampler == profile::LAB && idle(tier) == idle(emulated))
+    {
         tier.loaded_latency.clone_from(&emulated.loaded_latency);
         tier.loaded_bandwidth.clone_from(&emulated.loaded_bandwidth);
         tier.mixed_bandwidth.clone_from(&emulated.mixed_bandwidth);

@@ -4,7 +4,7 @@
 //! Sites are the same if their ids are, or else, as between builds, if they have the same stack in source form; of several with the
 //! same one the hottest is meant.
 
-use crate::Error;
+use crate::{Error, SizeBy};
 use model::observed::{Loss, Memory, TimePoint};
 use model::{Asked, Bytes, Chunk, Life, Lines, Nanos, Observed, Pattern, SiteId, SiteUse, Touch};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -364,7 +364,10 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
             sites.push(SiteUse { load_misses, store_misses, samples, ..large.clone() });
             continue;
         };
-        let ratio = large.peak.0 as f64 / small.peak.0.max(1) as f64;
+        // Of a static variable what is used of it, if that was seen.
+        let used = |s: &SiteUse| SizeBy::Peak.of(s).0;
+        let (much, little) = if used(small) > 0 { (used(large), used(small)) } else { (large.peak.0, small.peak.0) };
+        let ratio = much as f64 / little.max(1) as f64;
         by.insert(small.site.id, (large.site.id, ratio));
         let (load_misses, store_misses) = (small.load_misses * ratio, small.store_misses * ratio);
         let (pattern, samples, miss_latency, lines) = (small.pattern, small.samples, small.miss_latency, small.lines);
@@ -378,6 +381,7 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
             miss_latency,
             lines,
             chunks,
+            nodes: small.nodes.clone(),
             ..large.clone()
         });
     }
@@ -414,15 +418,19 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
         site.lives =
             site.lives.iter().map(|l| Life { from: later(l.from, clock), to: later(l.to, clock), ..*l }).collect();
     }
+    let more = |r: Asked| Asked { load_misses: r.load_misses * longer, store_misses: r.store_misses * longer, ..r };
     let observed = Observed {
         duration,
+        // Where its times and misses are from.
+        platform: rates.platform.clone(),
         sampler: rates.sampler.clone(),
         sampler_error: rates.sampler_error.clone(),
         timeline: timeline.collect(),
         watched,
         unattributed: rates.unattributed,
         elsewhere: rates.elsewhere.clone(),
-        rest: rates.rest,
+        rest: rates.rest.map(more),
+        fullest: sizes.fullest.map(|m| Memory { at: later(m.at, clock), ..m }),
         sites,
         ..sizes.clone()
     };

@@ -5,7 +5,7 @@ mod common;
 use common::{observed, site};
 use hearth_policy::travel::{Merge, merge, resized};
 use hearth_policy::{Capacity, Error, Options, policies};
-use model::observed::TimePoint;
+use model::observed::{Memory, TimePoint};
 use model::*;
 
 const MIB: u64 = 1 << 20;
@@ -109,11 +109,17 @@ fn profiles_with_and_without_samples_are_not_merged() {
 /// A site that is four times as large has four times the misses; one that stays the same does not; and the plan is of the larger run.
 #[test]
 fn a_small_run_says_where_a_large_one_is_hot() {
-    let small = observed(vec![site(1, 4 * MIB, 4000.0, 400.0), site(2, 8 * MIB, 800.0, 0.0), site(5, MIB, 10.0, 0.0)]);
+    let mut small =
+        observed(vec![site(1, 4 * MIB, 4000.0, 400.0), site(2, 8 * MIB, 800.0, 0.0), site(5, MIB, 10.0, 0.0)]);
+    small.platform = Some(common::platform(vec![common::tier("here", 3, 1 << 30)]));
+    small.sites[0].nodes = vec![(3, Bytes(4 * MIB))];
+    let asked = Asked { load_misses: 100.0, store_misses: 50.0, pattern: Pattern::Random, lines: None };
+    small.rest = Some(asked);
     let mut large =
         rebuilt(observed(vec![site(1, 16 * MIB, 0.0, 0.0), site(2, 8 * MIB, 0.0, 0.0), site(7, MIB, 0.0, 0.0)]));
     large.sampler = "none".into();
     large.duration = Nanos(100_000_000);
+    large.fullest = Some(Memory { at: Nanos(50_000_000), anonymous: Bytes(30 * MIB), huge: Bytes(0) });
     let (both, notes) = resized(&small, &large).unwrap();
     let one = found(&both, 1001);
     assert_eq!((one.peak, one.load_misses, one.store_misses, one.samples), (Bytes(16 * MIB), 16_000.0, 1600.0, 10));
@@ -121,6 +127,12 @@ fn a_small_run_says_where_a_large_one_is_hot() {
     assert_eq!(both.sampler, "page-fault");
     let longer = (17_600.0 + 800.0) / (4400.0 + 800.0 + 10.0);
     assert!((both.duration.0 as f64 / 1e9 - longer).abs() < 1e-6, "{:?}", both.duration);
+    // Times are of the machine that the misses were seen on, and so is where pages were.
+    assert_eq!((&both.platform, &one.nodes), (&small.platform, &small.sites[0].nodes));
+    let rest = both.rest.expect("what was missed elsewhere");
+    assert!((rest.load_misses - 100.0 * longer).abs() < 1e-6 && (rest.store_misses - 50.0 * longer).abs() < 1e-6);
+    let fullest = both.fullest.expect("of the large run");
+    assert!((fullest.at.0 as f64 - 0.5e9 * longer).abs() < 2.0 && fullest.anonymous == Bytes(30 * MIB), "{fullest:?}");
     assert_eq!(both.timeline[0].live.len(), 2);
     assert!(notes[0].contains("0 were found by id, 2 by source form, and 1 are in no other"), "{notes:?}");
     assert!(notes[1].starts_with("1 of the profile's sites, with 0.2% of its misses, are not in"), "{notes:?}");

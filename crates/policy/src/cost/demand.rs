@@ -234,7 +234,10 @@ impl Machine {
         let known = || interval.uses.iter().filter_map(|u| Some((u, self.measured[u.site]?)));
         // What was measured is less than what the load lets expect: so much less load was felt.
         let measured: f64 = known().map(|(u, latency)| u.random * latency).sum();
-        let less = |felt: f64| measured < known().map(|(u, _)| u.random * waits(u, &at(felt))).sum();
+        let less = |felt: f64| {
+            let latency = at(felt);
+            measured < known().map(|(u, _)| u.random * waits(u, &latency)).sum()
+        };
         interval.felt = if less(1.0) { halved(less) } else { 1.0 };
         let latency = at(interval.felt);
         let (mut random, mut other, mut misses) = (0.0, 0.0, 0.0);

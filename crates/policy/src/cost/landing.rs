@@ -9,15 +9,18 @@ use super::{Shares, rest};
 use crate::Task;
 use std::collections::BTreeMap;
 
-/// The shares of every site by the tiers that a plan gives them.
+/// The shares of every site by the tiers that a plan gives them, and of the rest in what is left.
 pub fn shares(task: &Task<'_>, at: &[usize]) -> Shares {
+    let mut out = of_sites(task, at);
+    rest::lands(task, &mut out);
+    out
+}
+
+fn of_sites(task: &Task<'_>, at: &[usize]) -> Shares {
     let tiers = task.tiers.len();
     let mut out = Shares::whole(at, tiers);
     let full = |k: usize| task.tiers[k].budget.is_some_and(|b| task.lives().peak(|s| at[s] == k) > b.0);
-    let Some(first) = (0..task.slowest()).find(|&k| full(k)) else {
-        rest::lands(task, &mut out);
-        return out;
-    };
+    let Some(first) = (0..task.slowest()).find(|&k| full(k)) else { return out };
     let sites = &task.observed.sites;
     let mut order: Vec<usize> = (0..sites.len()).filter(|&i| at[i] >= first).collect();
     order.sort_by_key(|&i| (sites[i].first_alloc, sites[i].site.id));
@@ -38,7 +41,6 @@ pub fn shares(task: &Task<'_>, at: &[usize]) -> Shares {
         }
         out.split(i, &shares);
     }
-    rest::lands(task, &mut out);
     out
 }
 
