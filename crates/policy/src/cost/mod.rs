@@ -159,12 +159,11 @@ impl Model {
     /// same time, as far as their shares go. The rest is anywhere at any time.
     fn by_turns(&self, interval: &Interval, shares: &Shares) -> f64 {
         let rest = self.demand.sites;
+        // Where in the interval a site's time in each tier ends, 0 to 1.
         let until = |site: usize| {
             shares.of(site).iter().scan(0.0, |sum, share| {
-                Some({
-                    *sum += share;
-                    *sum
-                })
+                *sum += share;
+                Some(*sum)
             })
         };
         let mut turns: Vec<f64> = interval.uses.iter().filter(|u| u.site != rest).flat_map(|u| until(u.site)).collect();
