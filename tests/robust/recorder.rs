@@ -21,13 +21,17 @@ fn wait_for(room: &Room, file: &str) -> String {
     }
 }
 
-/// Nobody empties the rings any more: the program goes on, and what is written of the profile can be read.
+/// Nobody empties the rings any more: the program goes on, and what is written of the profile can be read. It does not
+/// end before the recorder, however fast the machine is.
 #[test]
 fn killed_under_load() {
     for guided in [false, true] {
         let room = Room::new();
         let torture = program("torture");
-        let run = format!("echo on > started; {torture} --ops 200000 > out; echo $? > status");
+        let run = format!(
+            "echo on > started; until [ -e killed ]; do {torture} --ops 20000 > /dev/null || exit; done
+             {torture} --ops 200000 > out; echo $? > status"
+        );
         let mut command = room.command(hearth());
         if guided {
             room.record(&[], "first.hearth", &["sh", "-c", &torture]).expect(0);
@@ -40,6 +44,7 @@ fn killed_under_load() {
         wait_for(&room, "started");
         sleep(Duration::from_millis(600));
         running.signal(libc::SIGKILL);
+        std::fs::write(room.path("killed"), "").unwrap();
         assert_eq!(wait_for(&room, "status"), "0\n");
         assert_eq!(wait(running, LIMIT).status, 128 + libc::SIGKILL);
         assert!(wait_for(&room, "out").starts_with("800000 operations"));
@@ -55,11 +60,15 @@ fn stopped_for_a_while() {
     let room = Room::new();
     let torture = program("torture");
     let mut command = room.command(hearth());
-    let run = format!("echo on > started; {torture} --ops 200000 > out; echo $? > status; sleep 0.2");
+    let run = format!(
+        "echo on > started; until [ -e stopped ]; do sleep 0.02; done
+         {torture} --ops 200000 > out; echo $? > status; sleep 0.2"
+    );
     command.args(["record", "-o", "some.hearth", "--", "sh", "-c", &run]);
     let running = spawn(command.stdin(Stdio::null()));
     wait_for(&room, "started");
     running.signal(libc::SIGSTOP);
+    std::fs::write(room.path("stopped"), "").unwrap();
     assert_eq!(wait_for(&room, "status"), "0\n");
     running.signal(libc::SIGCONT);
     wait(running, LIMIT).expect(0);
