@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The virtual PEBS. Every period-th LLC miss of a process that said who it is becomes a record in the window's ring,
- * which the recorder in the guest reads like any other sampler's. A line that the prefetcher fetched counts when it is
+ * The virtual PEBS. One of period LLC misses of a process that said who it is becomes a record in the window's ring,
+ * which the recorder in the guest reads like any other sampler's. Which one is random, or a program whose misses come in
+ * a pattern could fall in step with the sampler. A line that the prefetcher fetched counts when it is
  * first used, so that period 1 tells of every line that a program got from memory, and by which access. What else moves, as
  * counters of a memory controller would see it, is told too: lines written back, and lines read beside all misses.
  *
@@ -91,15 +92,25 @@ static bool await_room(struct vcpu *v) {
   return room;
 }
 
+/* Until the next sample: 1 to 2 * period - 1, the period on average. Each vCPU's are the same in every run (Marsaglia, Xorshift
+ * RNGs, Journal of Statistical Software 8(14), 2003). */
+static uint64_t interval(struct vcpu *v, uint64_t period) {
+  if (!v->random) v->random = 0x9e3779b97f4a7c15ull * (uint64_t)(v - vcpus + 1);
+  v->random ^= v->random << 13;
+  v->random ^= v->random >> 7;
+  v->random ^= v->random << 17;
+  return 1 + v->random % (2 * period - 1);
+}
+
 /* So many samples are due after so many more; none when sampling has just been switched off. */
-static uint32_t due(uint64_t *countdown, uint64_t more) {
+static uint32_t due(struct vcpu *v, uint64_t *countdown, uint64_t more) {
   uint64_t period = window->period;
   uint32_t samples = 0;
   if (!period) return 0;
-  if (!*countdown || *countdown > period) *countdown = 1;
+  if (!*countdown || *countdown >= 2 * period) *countdown = interval(v, period);
   for (; more >= *countdown; samples++) {
     more -= *countdown;
-    *countdown = period;
+    *countdown = interval(v, period);
   }
   *countdown -= more;
   return samples;
@@ -124,7 +135,7 @@ static void put(struct vcpu *v, struct window_sample with, uint64_t start) {
 
 void sample_miss(struct vcpu *v, const struct insn *insn, uint64_t address, unsigned tier, uint64_t start, uint64_t done,
                  bool store, bool ahead) {
-  if (!window->period || !v->pid || (int64_t)insn->ip < 0 || (int64_t)address < 0 || !due(&v->countdown, 1)) return;
+  if (!window->period || !v->pid || (int64_t)insn->ip < 0 || (int64_t)address < 0 || !due(v, &v->countdown, 1)) return;
   put(v,
       (struct window_sample){.ip = insn->ip,
                              .address = address,
@@ -150,7 +161,7 @@ bool sample_make(void) {
 }
 
 static void tell(struct vcpu *v, uint64_t pid, uint64_t address, enum window_traffic what, uint32_t lines, uint64_t t) {
-  uint32_t count = due(&v->traffic_countdown[what - 1], lines);
+  uint32_t count = due(v, &v->traffic_countdown[what - 1], lines);
   if (count) put(v, (struct window_sample){.address = address, .pid = pid, .traffic = (uint8_t)what, .count = count}, t);
 }
 

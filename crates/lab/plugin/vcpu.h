@@ -104,6 +104,7 @@ struct vcpu {
   uint64_t next_sync;
   uint64_t countdown; /* LLC misses until the next sample */
   uint64_t traffic_countdown[2]; /* the same for lines written back, and read beside misses */
+  uint64_t random;               /* of their intervals; 0 before the first */
   bool in_kernel; /* the access under way is by a kernel address */
   struct window_vcpu *seen;
   int tid; /* of the host's thread that runs it */

@@ -79,7 +79,7 @@ struct window {
   uint64_t tiers;
   uint64_t vcpus;
   /* Said by host or guest. */
-  uint64_t period;      /* every n-th LLC miss is sampled; 0: none */
+  uint64_t period;      /* one of n LLC misses is sampled; 0: none */
   uint64_t step_ps;     /* of the bandwidth series */
   uint64_t taken;       /* samples that the reader has taken */
   /* Said by the plugin. */

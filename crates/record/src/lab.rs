@@ -1,4 +1,4 @@
-//! The lab's virtual PEBS: every n-th last-level-cache miss of the emulated machine, read from the window that the time
+//! The lab's virtual PEBS: one of n last-level-cache misses of the emulated machine, read from the window that the time
 //! model shares with the guest.
 
 use crate::Error;
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Lab {
-    /// The window of the guest that this process runs in. Every `period`-th miss is to be sampled.
+    /// The window of the guest that this process runs in. One of `period` misses is to be sampled.
     pub fn find(period: u64) -> Result<Lab, Error> {
         let Some(memory) = device(Path::new(DEVICES)) else {
             return Err(Error(

@@ -139,7 +139,7 @@ pub struct Header {
     pub tiers: u64,
     /// vCPUs of the guest.
     pub vcpus: u64,
-    /// Every n-th LLC miss is sampled; 0: none. Said by host or guest.
+    /// One of n LLC misses is sampled; 0: none. Said by host or guest.
     pub period: AtomicU64,
     /// Length of a step of the bandwidth series, ps. Said by the host.
     pub step_ps: u64,
