@@ -29,6 +29,9 @@ pub(super) struct Module {
     /// Hash of the identity, the same in every run: `wire::identity::module_key`.
     pub key: u64,
     pub image: Image,
+    /// An address of its code. Of a module with gaps between its segments (as lld links) the loader tells another end for
+    /// addresses in others.
+    code: usize,
     build_id_len: usize,
     build_id: [u8; MAX_BUILD_ID],
     path_len: usize,
@@ -163,7 +166,7 @@ impl Modules {
             m.state.store(LIVE, Ordering::Release);
             return Some(m);
         }
-        self.add(&now)
+        self.add(&now, address)
     }
 
     /// Mark what is no longer loaded; whether there was any.
@@ -171,9 +174,8 @@ impl Modules {
         let mut any = false;
         for m in (0..self.used()).filter_map(|i| self.row(i)) {
             if m.state.load(Ordering::Acquire) == LIVE {
-                let same = self
-                    .loaded(m.image.start)
-                    .is_some_and(|l| l.image == m.image && m.build_id() == Some(l.build_id()));
+                let same =
+                    self.loaded(m.code).is_some_and(|l| l.image == m.image && m.build_id() == Some(l.build_id()));
                 if !same {
                     m.state.store(UNLOADED, Ordering::Release);
                     any = true;
@@ -183,7 +185,7 @@ impl Modules {
         any
     }
 
-    fn add(&self, loaded: &Loaded) -> Option<&Module> {
+    fn add(&self, loaded: &Loaded, code: usize) -> Option<&Module> {
         let index = self
             .used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| ((n as usize) < MAX_MODULES).then_some(n + 1))
@@ -194,6 +196,7 @@ impl Modules {
         debug_assert_eq!(*row.state.get_mut(), EMPTY);
         *row.state.get_mut() = FILLING;
         row.image = loaded.image;
+        row.code = code;
         row.build_id_len = copy(&mut row.build_id, loaded.build_id());
         row.path_len = loaded.copy_path(&mut row.path);
         row.key = wire::identity::module_key(row.build_id()?, row.path.get(..row.path_len)?);
