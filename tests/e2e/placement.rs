@@ -162,3 +162,45 @@ fn a_plan_holds_for_the_stripped_program() {
     assert!(landing.unmatched.is_empty(), "{landing:?}");
     assert_eq!(site(&landing, "hot").placed[0].0, OBJECT, "{landing:?}");
 }
+
+/// Each of several objects of one stack goes where the plan says, anew each time it is allocated; what the plan does not name goes where
+/// the stack's first object does.
+#[test]
+fn objects_of_one_stack_land_apart() {
+    let room = Room::new();
+    let command = [&*program("arrays")];
+    let plain = room.plain(&command).expect(0).stdout;
+    room.record(&["--sampler", "none"], "p.hearth", &command).expect(0);
+    let text = room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "1GiB"]).expect(0).stdout;
+    let start = text.find("\n[[tier]]").expect("tiers") + 1;
+    let end = text.find("[[site]]").expect("sites");
+    let tiers = "[[tier]]\nname = \"fast\"\n\n[[tier]]\nname = \"slow\"\n";
+    let with = |without: &str, fast: &str| {
+        let sites: String =
+            (text[end..].split_inclusive("\n\n").filter(|site| without.is_empty() || !site.contains(without)))
+                .map(|site| {
+                    let tier = if site.contains(fast) { "fast" } else { "slow" };
+                    let of = |line: &str| {
+                        if line.starts_with("tier = ") { format!("tier = \"{tier}\"\n") } else { line.to_string() }
+                    };
+                    site.split_inclusive('\n').map(of).collect::<String>()
+                })
+                .collect();
+        let head =
+            text[..start].lines().map(|l| if l.starts_with("default_tier") { "default_tier = \"slow\"" } else { l });
+        let head: String = head.map(|l| format!("{l}\n")).collect();
+        fs::write(room.path("plan.toml"), format!("{head}{tiers}\n{sites}")).expect("writing the plan");
+    };
+    let mib = |landing: &Landing, label: &str| {
+        let site = landing.sites.iter().find(|s| s.label.starts_with("alloc_array") && s.label.ends_with(label));
+        site.map(|s| [s.placed[0].0 >> 20, s.placed[1].0 >> 20])
+    };
+    with("", ") #2\"");
+    let landing = landed(&room, &command, &plain);
+    assert_eq!([") #1", ") #2", ") #3"].map(|n| mib(&landing, n)), [Some([0, 3]), Some([9, 0]), Some([0, 3])]);
+    with(") #2\"", ") #1\"");
+    let landing = landed(&room, &command, &plain);
+    // The first, and all three that have no line of their own.
+    assert_eq!([") #1", ") #2", ") #3"].map(|n| mib(&landing, n)), [Some([12, 0]), None, Some([0, 3])]);
+    assert!(landing.unmatched.is_empty(), "{landing:?}");
+}

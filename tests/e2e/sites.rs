@@ -85,3 +85,23 @@ fn names_are_the_same_in_every_run() {
     }
     assert_eq!(runs[0], runs[1]);
 }
+
+#[test]
+fn large_objects_of_a_stack_are_told_apart_where_they_live_side_by_side() {
+    let room = Room::new();
+    room.record(&["--sampler", "none"], "p.hearth", &[&program("arrays")]).expect(0);
+    let observed = room.observed("p.hearth");
+    let labels = model::label::labels(observed.sites.iter().map(|s| &s.site));
+    let of = |function: &str| -> Vec<(String, u64)> {
+        let named = |s: &&SiteUse| functions(s).starts_with(function);
+        let sites = observed.sites.iter().filter(named);
+        let mut all: Vec<_> =
+            sites.map(|s| (labels[&s.site.id].split(')').nth(1).unwrap_or("?").to_string(), s.objects)).collect();
+        all.sort();
+        all
+    };
+    let told = |names: &[(&str, u64)]| names.iter().map(|(n, o)| (n.to_string(), *o)).collect::<Vec<_>>();
+    assert_eq!(of("alloc_array"), told(&[(" #1", 1), (" #2", 3), (" #3", 1)]));
+    assert_eq!(of("alloc_grown"), told(&[("", 4)]), "one that grows is one");
+    assert_eq!(of("alloc_pooled"), told(&[("", 20)]), "too many to tell apart");
+}

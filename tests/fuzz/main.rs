@@ -223,7 +223,7 @@ fn wire_events() {
     let mut seeds = Vec::new();
     for event in [
         Event::Alloc { addr: 1 << 40, size: 4096, site: 3, tier: 0, realloc: true, kind: Kind::Mapping },
-        Event::Site { site: 9, frames: &[1, 2, 3], truncated: false },
+        Event::Site { site: 9, frames: &[1, 2, 3], truncated: false, apart: None },
         Event::Module { index: 3, build_id: &[5; 20], path: b"/usr/lib/libc.so.6" },
         Event::Visit { addr: 1, ip: 2, object: 3, site: 4, wait_ns: 5, store: true, burst: None },
         Event::Quiet { page: 1, object: 2, site: 3, wait_ns: 4 },

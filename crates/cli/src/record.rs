@@ -152,7 +152,7 @@ impl Display {
 
 fn summary(recorded: &Recorded) {
     let outcome = &recorded.outcome;
-    let sites = outcome.tally.sites.values().filter(|s| s.objects > 0).count();
+    let sites = outcome.tally.sites.values().filter(|s| s.objects > 0 && s.apart.is_none()).count();
     eprintln!(
         "hearth: {} of {}: {} objects of {sites} sites, {} samples, {}",
         outcome.how,

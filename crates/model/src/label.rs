@@ -5,18 +5,32 @@
 //! function that allocates for three or more different callers is named by its caller instead.
 
 use crate::site::{Frame, Site, SiteId, SiteKind};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// From this many different callers a function counts as an allocation wrapper.
 const WRAPPER_CALLERS: usize = 3;
 
-/// One line for each site that names it to a person, as different from the others as their stacks allow.
+/// One line for each site that names it to a person, as different from the others as their stacks allow. Several objects of one stack
+/// are numbered.
 pub fn labels<'a>(sites: impl IntoIterator<Item = &'a Site>) -> HashMap<SiteId, String> {
-    let stacks: Vec<Stack> = sites.into_iter().map(Stack::of).collect();
+    let (apart, sites): (Vec<&Site>, Vec<&Site>) = sites.into_iter().partition(|s| s.apart.is_some());
+    let known: HashSet<SiteId> = sites.iter().map(|s| s.id).collect();
+    // Where the first object of a stack is not told of, another one stands for the stack.
+    let of = |s: &Site| s.apart.map_or(s.id, |a| a.stack);
+    let mut named: HashSet<SiteId> = known.clone();
+    let lone = apart.iter().filter(|s| named.insert(of(s)));
+    let stacks: Vec<Stack> = sites.iter().chain(lone).map(|s| Stack { id: of(s), ..Stack::of(s) }).collect();
     let mut labels = HashMap::new();
     for group in by_line(stacks.iter().collect(), 0).into_values() {
         name(group, 0, "", &mut labels);
     }
+    let numbered: Vec<(SiteId, String)> =
+        apart.iter().filter_map(|s| Some((s.id, format!("{}{}", labels.get(&of(s))?, s.suffix())))).collect();
+    labels.retain(|id, _| known.contains(id));
+    for stack in apart.iter().map(|s| of(s)).collect::<HashSet<_>>() {
+        labels.entry(stack).and_modify(|label| label.push_str(" #1"));
+    }
+    labels.extend(numbered);
     labels
 }
 
@@ -32,10 +46,10 @@ impl Stack {
     fn of(site: &Site) -> Stack {
         let place = site.frames.first().map_or_else(String::new, Frame::place);
         if site.kind == SiteKind::Static {
-            return Stack { id: site.id, lines: vec![site.label()], place };
+            return Stack { id: site.id, lines: vec![site.stack_label()], place };
         }
         let own: Vec<String> = site.lines().filter(|(_, l)| !l.is_wrapper()).map(|(f, l)| f.line_text(l)).collect();
-        let lines = if own.is_empty() { vec![site.label()] } else { own };
+        let lines = if own.is_empty() { vec![site.stack_label()] } else { own };
         Stack { id: site.id, lines, place }
     }
 }
@@ -75,7 +89,7 @@ fn name(group: Vec<&Stack>, depth: usize, prefix: &str, labels: &mut HashMap<Sit
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::site::{Module, SourceLine};
+    use crate::site::{Apart, Module, SourceLine};
 
     fn site(id: u64, stack: &[&str]) -> Site {
         let module = Some(Module { path: "/bin/app".to_string(), build_id: String::new() });
@@ -85,7 +99,12 @@ mod tests {
             offset: id * 16 + n as u64,
             source: vec![line(f)],
         };
-        Site { id: SiteId(id), kind: SiteKind::Allocation, frames: stack.iter().enumerate().map(frame).collect() }
+        Site {
+            id: SiteId(id),
+            kind: SiteKind::Allocation,
+            apart: None,
+            frames: stack.iter().enumerate().map(frame).collect(),
+        }
     }
 
     fn named(stacks: &[&[&str]]) -> Vec<String> {
@@ -113,7 +132,12 @@ mod tests {
             offset,
             source: vec![SourceLine { function: "grow".to_string(), file: String::new(), line: 0 }],
         };
-        let sites = [0x10, 0x20].map(|n| Site { id: SiteId(n), kind: SiteKind::Allocation, frames: vec![frame(n)] });
+        let sites = [0x10, 0x20].map(|n| Site {
+            id: SiteId(n),
+            kind: SiteKind::Allocation,
+            apart: None,
+            frames: vec![frame(n)],
+        });
         let labels = labels(&sites);
         assert_eq!(sites.map(|s| labels[&s.id].clone()), ["grow [libx.so+0x10]", "grow [libx.so+0x20]"]);
     }
@@ -136,11 +160,24 @@ mod tests {
     }
 
     #[test]
+    fn several_objects_of_a_stack_are_numbered_and_make_no_wrapper_of_it() {
+        let apart = |id, stack, number| Site {
+            apart: Some(Apart { stack: SiteId(stack), number }),
+            ..site(id, &["make", "setup"])
+        };
+        let sites = [site(1, &["make", "setup"]), apart(11, 1, 1), apart(12, 1, 2), apart(13, 1, 3)];
+        let labels = labels(&sites);
+        let of = |id| labels[&SiteId(id)].replace(" (a.c:1)", "");
+        assert_eq!([1, 11, 12, 13].map(of), ["make #1", "make #2", "make #3", "make #4"]);
+        assert_eq!(super::labels(&sites[1..])[&SiteId(12)].replace(" (a.c:1)", ""), "make #3");
+    }
+
+    #[test]
     fn sites_that_nothing_tells_apart_say_where_they_are() {
         assert_eq!(named(&[&["f", "main"], &["f", "main"]]), ["f, at app+0x0", "f, at app+0x10"]);
         assert_eq!(named(&[&["f"], &["f", "main"]]), ["f, from ?", "f, from main"]);
         assert_eq!(
-            labels(&[Site { id: SiteId(7), kind: SiteKind::Allocation, frames: vec![] }])[&SiteId(7)],
+            labels(&[Site { id: SiteId(7), kind: SiteKind::Allocation, apart: None, frames: vec![] }])[&SiteId(7)],
             "site 0000000000000007"
         );
     }

@@ -161,7 +161,16 @@ impl FromStr for SiteKind {
     }
 }
 
-/// An allocation context.
+/// Of a call stack several large objects were alive at once: those that came to life beside so many others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Apart {
+    /// The site of the stack, which has the first of them.
+    pub stack: SiteId,
+    /// How many others, from 1.
+    pub number: u8,
+}
+
+/// An allocation context, or one of several large objects of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Site {
     /// Hash of the binary form; of a static variable, hash of the names of its module and itself.
@@ -169,6 +178,9 @@ pub struct Site {
     /// What it makes.
     #[serde(default)]
     pub kind: SiteKind,
+    /// Which of its call stack's objects it has; none: all, or those that are not told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart: Option<Apart>,
     /// Call stack, innermost (the caller of the allocation function) first. Of a static variable one frame: its module,
     /// its place in it, and its name in place of a function's.
     pub frames: Vec<Frame>,
@@ -183,6 +195,16 @@ impl Site {
     /// One line that names the site to a person: the innermost frame that is the program's own rather than an
     /// allocation wrapper. Where other sites are known, [`crate::label::labels`] names it better.
     pub fn label(&self) -> String {
+        format!("{}{}", self.stack_label(), self.suffix())
+    }
+
+    /// What tells it from others of its stack: ` #2` for the second object; empty if nothing has to.
+    pub fn suffix(&self) -> String {
+        self.apart.map_or_else(String::new, |a| format!(" #{}", u32::from(a.number) + 1))
+    }
+
+    /// Its label without that.
+    pub(crate) fn stack_label(&self) -> String {
         if let (SiteKind::Static, Some(frame)) = (self.kind, self.frames.first()) {
             let name = frame.source.first().map_or("?", |l| l.function.as_str());
             let module = frame.module.as_ref().map_or("?", Module::name);

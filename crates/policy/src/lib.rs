@@ -20,6 +20,7 @@
 //!
 //! This crate makes no OS calls, except that [`plan_file::read`] reads the file it is given.
 
+mod apart;
 mod assemble;
 pub mod cost;
 mod error;

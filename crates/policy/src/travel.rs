@@ -4,7 +4,8 @@
 //! Sites are the same if their ids are, or else, as between builds, if they have the same stack in source form; of several with the
 //! same one the hottest is meant.
 
-use crate::{Error, SizeBy};
+use crate::cost::rest;
+use crate::{Error, SizeBy, apart};
 use model::observed::{Loss, Memory, TimePoint};
 use model::{Asked, Bytes, Chunk, Life, Lines, Nanos, Observed, Pattern, SiteId, SiteUse, Touch};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -67,7 +68,12 @@ fn source(site: &SiteUse) -> Option<String> {
     let lines = site.site.frames.iter().flat_map(|f| &f.source);
     let text: Vec<String> =
         lines.map(|l| format!("{}|{}|{}", l.function, l.file.rsplit('/').next().unwrap_or(""), l.line)).collect();
-    (!text.is_empty()).then(|| format!("{:?}\n{}", site.site.kind, text.join("\n")))
+    (!text.is_empty()).then(|| format!("{:?}{}\n{}", site.site.kind, site.site.suffix(), text.join("\n")))
+}
+
+/// Two sites are one.
+fn same(a: &SiteUse, b: &SiteUse) -> bool {
+    a.site.id == b.site.id || source(a).is_some_and(|text| Some(text) == source(b))
 }
 
 /// For each site of `other` the id that it has in `known`; sites that are in none keep theirs.
@@ -108,6 +114,9 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
         return Err(Error::NotAlike { number: n + 2, without: sampled(first) });
     }
     let all: Vec<&Observed> = std::iter::once(first).chain(others).collect();
+    let alike = apart::alike(&all, same);
+    let all: Vec<&Observed> = alike.iter().map(|o| &**o).collect();
+    let (first, others) = (all[0], &all[1..]);
     let mut notes = Vec::new();
     let mut sites: Vec<SiteUse> = first.sites.clone();
     let mut renamed: Vec<HashMap<SiteId, SiteId>> = vec![first.sites.iter().map(|s| (s.site.id, s.site.id)).collect()];
@@ -177,7 +186,7 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
 }
 
 /// Adds another run of a site.
-fn add(to: &mut SiteUse, other: &SiteUse) {
+pub(crate) fn add(to: &mut SiteUse, other: &SiteUse) {
     let timed = |s: &SiteUse| s.miss_latency.map(|l| (l, s.misses()));
     to.miss_latency = match (timed(to), timed(other)) {
         (Some((a, n)), Some((b, m))) if n + m > 0.0 => Some((a * n + b * m) / (n + m)),
@@ -353,6 +362,8 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
     if !crate::cost::demand::sampled(rates) {
         return Err(Error::NoSamples { sampler: rates.sampler.clone() });
     }
+    let alike = apart::alike(&[rates, sizes], same);
+    let (rates, sizes) = (&*alike[0], &*alike[1]);
     let (to, count) = matched(&rates.sites, sizes);
     let mut notes: Vec<String> = count.note("the run with the sizes").into_iter().collect();
     let mut by: HashMap<SiteId, (SiteId, f64)> = HashMap::new();
@@ -419,7 +430,7 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
             site.lives.iter().map(|l| Life { from: later(l.from, clock), to: later(l.to, clock), ..*l }).collect();
     }
     let more = |r: Asked| Asked { load_misses: r.load_misses * longer, store_misses: r.store_misses * longer, ..r };
-    let observed = Observed {
+    let mut observed = Observed {
         duration,
         // Where its times and misses are from.
         platform: rates.platform.clone(),
@@ -430,9 +441,11 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
         unattributed: rates.unattributed,
         elsewhere: rates.elsewhere.clone(),
         rest: rates.rest.map(more),
-        fullest: sizes.fullest.map(|m| Memory { at: later(m.at, clock), ..m }),
         sites,
         ..sizes.clone()
     };
+    // How large the rest is the run with the sizes knows, whose readings are of other moments than the timeline's.
+    observed.fullest = None;
+    observed.most_anonymous = rest::size(sizes).map(|rest| observed.peak() + rest);
     Ok((observed, notes))
 }

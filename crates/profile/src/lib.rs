@@ -11,6 +11,7 @@
 //! * `thin` – which samples are kept where there are very many.
 
 mod amend;
+mod apart;
 mod chunks;
 mod counted;
 pub mod estimate;
@@ -22,6 +23,7 @@ mod touches;
 mod writer;
 
 pub use amend::{Amend, Life, ProcessLife};
+pub use apart::MOST_APART;
 pub use chunks::{ChunkHeat, ChunkRow};
 pub use reader::{Profile, open};
 pub use schema::{DHAT, LAB, MISS_INTERVAL_NS, PERF, PERF_DATA, miss_interval_ns};

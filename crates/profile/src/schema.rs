@@ -4,8 +4,8 @@
 pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones. Version 1 had no table
 /// `miss`; version 2 had no weights in it, no tables `source` and `touch`, and no kinds of sites; version 3 no table `memory`;
-/// version 4 no table `churn`; version 5 no table `chunk`; version 6 no lines written back and read beside all misses in `miss`.
-pub const VERSION: i64 = 7;
+/// version 4 no table `churn`; version 5 no table `chunk`; version 6 no lines written back and read beside all misses in `miss`; version 7 told no large objects of one stack apart.
+pub const VERSION: i64 = 8;
 
 /// Length of the intervals of the table `miss` at first, in ns.
 pub const MISS_INTERVAL_NS: u64 = 10_000_000;
@@ -40,7 +40,8 @@ CREATE TABLE process (
 CREATE TABLE counter (
     process INTEGER NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL, PRIMARY KEY (process, name)) WITHOUT ROWID;
 CREATE TABLE module (id INTEGER PRIMARY KEY, path TEXT NOT NULL, build_id TEXT NOT NULL);
-CREATE TABLE site (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, truncated INTEGER NOT NULL, kind TEXT NOT NULL);
+CREATE TABLE site (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, truncated INTEGER NOT NULL, kind TEXT NOT NULL,
+    stack INTEGER, number INTEGER NOT NULL);
 CREATE TABLE frame (
     site INTEGER NOT NULL, position INTEGER NOT NULL, module INTEGER, offset INTEGER NOT NULL,
     PRIMARY KEY (site, position)) WITHOUT ROWID;

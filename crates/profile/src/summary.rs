@@ -8,8 +8,8 @@ use crate::touches::touches;
 use crate::writer::Cohort;
 use model::observed::{self, Loss, TimePoint};
 use model::{
-    Asked, Bytes, ChunkAt, Frame, Life, Lines, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId, SiteKind,
-    SiteUse, SourceLine,
+    Apart, Asked, Bytes, ChunkAt, Frame, Life, Lines, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId,
+    SiteKind, SiteUse, SourceLine,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
@@ -418,12 +418,17 @@ fn call_stacks(db: &Connection, Symbols { modules, lines }: &Symbols) -> Result<
     let mut sites: HashMap<i64, Site> = HashMap::new();
     let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
     let kind = if version < 3 { "'allocation'" } else { "kind" };
-    let mut s = db.prepare(&format!("SELECT id, name, {kind} FROM site"))?;
+    let stack = if version < 8 { "NULL, 0" } else { "(SELECT name FROM site AS of WHERE of.id = site.stack), number" };
+    let mut s = db.prepare(&format!("SELECT id, name, {kind}, {stack} FROM site"))?;
     let mut rows = s.query([])?;
     while let Some(r) = rows.next()? {
         let id: SiteId = r.get::<_, String>(1)?.parse().map_err(|e| bad(1, e))?;
         let kind: SiteKind = r.get::<_, String>(2)?.parse().map_err(|e| bad(2, e))?;
-        sites.insert(r.get(0)?, Site { id, kind, frames: Vec::new() });
+        let stack: Option<String> = r.get(3)?;
+        let stack: Option<SiteId> = stack.map(|name| name.parse()).transpose().map_err(|e| bad(3, e))?;
+        let number: u8 = r.get(4)?;
+        let apart = stack.map(|stack| Apart { stack, number });
+        sites.insert(r.get(0)?, Site { id, kind, apart, frames: Vec::new() });
     }
     let mut s = db.prepare("SELECT site, module, offset FROM frame ORDER BY site, position")?;
     let mut rows = s.query([])?;

@@ -8,8 +8,8 @@
 use crate::chunks::{self, ChunkRow};
 use crate::reader::{Kind, look_at};
 use crate::thin::Thin;
-use crate::{Error, schema, summary};
-use model::{Module, Nanos, PlannedTier, SiteId, SiteKind, SourceLine};
+use crate::{Error, apart, schema, summary};
+use model::{Apart, Module, Nanos, PlannedTier, SiteId, SiteKind, SourceLine};
 use rusqlite::{Connection, ErrorCode, params};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -424,7 +424,7 @@ impl Writer {
         }
         let row = self.sites.len() as i64 + 1;
         let kind = SiteKind::Allocation;
-        self.put("INSERT INTO site VALUES (?, ?, 0, ?)", params![row, site.to_string(), kind.name()])?;
+        self.put("INSERT INTO site VALUES (?, ?, 0, ?, NULL, 0)", params![row, site.to_string(), kind.name()])?;
         self.sites.insert(site, Known { row, kind, framed: false, truncated: false });
         Ok(row)
     }
@@ -438,6 +438,12 @@ impl Writer {
         self.put("UPDATE site SET kind = ? WHERE id = ?", params![kind.name(), row])?;
         self.sites.entry(site).and_modify(|known| known.kind = kind);
         Ok(())
+    }
+
+    /// Says which of its stack's objects a site has.
+    pub fn apart(&mut self, site: SiteId, apart: Apart) -> Result<(), Error> {
+        let (row, stack) = (self.site(site)?, self.site(apart.stack)?);
+        self.put("UPDATE site SET stack = ?, number = ? WHERE id = ?", params![stack, apart.number, row])
     }
 
     /// Gives a site its call stack. The same site of another process says the same and changes nothing.
@@ -666,6 +672,7 @@ impl Writer {
             if self.thin.one_of() > 1 {
                 db.execute("INSERT INTO meta VALUES ('samples', ?)", [format!("1/{}", self.thin.one_of())])?;
             }
+            apart::settle(db)?;
             summary::store_estimates(db)?;
             db.execute_batch("COMMIT; ANALYZE")
         };

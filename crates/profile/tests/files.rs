@@ -2,7 +2,7 @@
 
 use hearth_profile as profile;
 use model::{
-    Asked, Bytes, Chunk, Life, Lines, Module, Nanos, Origin, Pattern, PlannedTier, SiteId, SizeClass, SourceLine,
+    Apart, Asked, Bytes, Chunk, Life, Lines, Module, Nanos, Origin, Pattern, PlannedTier, SiteId, SizeClass, SourceLine,
 };
 use profile::estimate::Burst;
 use profile::{
@@ -30,6 +30,22 @@ fn create_run(path: &Path, run: &Run) -> Result<Writer, profile::Error> {
     let machine =
         Machine { platform: None, cpu: "a CPU".into(), kernel: "6.1".into(), llc: 1 << 20, llc_origin: Origin::User };
     Writer::create(path, run, &machine)
+}
+
+/// A profile of the lab's sampler, of every so many misses one.
+fn counting(path: &Path, period: u64, tiers: Vec<PlannedTier>) -> Writer {
+    let run = Run {
+        command: vec!["./app".into()],
+        cwd: "/".into(),
+        started: 0,
+        threshold: 4096,
+        sampler: profile::LAB.into(),
+        period: Some(period),
+        sampling: None,
+        epoch_ns: 0,
+        tiers,
+    };
+    create_run(path, &run).unwrap()
 }
 
 /// Two seconds of a program with a stream, an object freed and allocated again, and one that nobody touches.
@@ -142,18 +158,7 @@ fn what_is_written_is_observed() {
 fn what_the_lab_counts_is_taken_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lab.hearth");
-    let run = Run {
-        command: vec!["./app".into()],
-        cwd: "/".into(),
-        started: 0,
-        threshold: 4096,
-        sampler: profile::LAB.into(),
-        period: Some(100),
-        sampling: None,
-        epoch_ns: 0,
-        tiers: vec![],
-    };
-    let mut w = create_run(&path, &run).unwrap();
+    let mut w = counting(&path, 100, vec![]);
     let process = w.process(&ProcessRow { pid: 9, ppid: 1, exe: "/bin/app".into(), start_ns: 0 }).unwrap();
     let rows = [1, 2, 3].map(|n| w.site(SiteId(n)).unwrap());
     for (id, site) in (1..).zip(rows) {
@@ -237,18 +242,7 @@ fn functions_are_summed_up_by_site_and_tiers_by_what_the_kernel_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("guided.hearth");
     let tier = |name: &str, node| PlannedTier { name: name.into(), nodes: vec![node], dir: None, budget: None };
-    let run = Run {
-        command: vec!["./app".into()],
-        cwd: "/".into(),
-        started: 0,
-        threshold: 4096,
-        sampler: profile::LAB.into(),
-        period: Some(1),
-        sampling: None,
-        epoch_ns: 0,
-        tiers: vec![tier("fast", 0), tier("slow", 1)],
-    };
-    let mut w = create_run(&path, &run).unwrap();
+    let mut w = counting(&path, 1, vec![tier("fast", 0), tier("slow", 1)]);
     let process = w.process(&ProcessRow { pid: 9, ppid: 1, exe: "/bin/app".into(), start_ns: 0 }).unwrap();
     let module = w.module(&Module { path: "/bin/app".into(), build_id: "00ff".into() }).unwrap();
     let site = w.site(SiteId(5)).unwrap();
@@ -412,18 +406,7 @@ fn a_sites_estimate_is_divided_among_its_chunks_and_what_is_in_none() {
 fn chunks_of_a_sampler_that_counts_have_its_counts() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lab.hearth");
-    let run = Run {
-        command: vec!["./app".into()],
-        cwd: "/".into(),
-        started: 0,
-        threshold: 4096,
-        sampler: profile::LAB.into(),
-        period: Some(100),
-        sampling: None,
-        epoch_ns: 0,
-        tiers: vec![],
-    };
-    let mut w = create_run(&path, &run).unwrap();
+    let mut w = counting(&path, 100, vec![]);
     let site = fill_large(&mut w);
     let heat = |n: u64| ChunkHeat { load_misses: 100.0 * n as f64, store_misses: 50.0, samples: n };
     large_chunks(false, heat).iter().for_each(|row| w.chunk(site, row).unwrap());
@@ -451,18 +434,7 @@ fn a_chunk_that_no_object_can_have_is_damage() {
 fn misses_of_version_2_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lab.hearth");
-    let run = Run {
-        command: vec!["./app".into()],
-        cwd: "/".into(),
-        started: 0,
-        threshold: 4096,
-        sampler: profile::LAB.into(),
-        period: Some(50),
-        sampling: None,
-        epoch_ns: 0,
-        tiers: vec![],
-    };
-    let mut w = create_run(&path, &run).unwrap();
+    let mut w = counting(&path, 50, vec![]);
     fill(&mut w);
     w.commit(Nanos(2_000_000_000)).unwrap();
     drop(w);
@@ -636,4 +608,90 @@ fn cohorts_count_like_objects() {
     let middle = o.timeline.iter().find(|p| p.at.0 >= 500_000_000).unwrap();
     let live: u64 = middle.live.iter().map(|l| l.1.0).sum();
     assert!((115_000 + 9_000..115_000 + 9_200).contains(&live), "{live}");
+}
+
+/// What was sampled on an object that is not told apart counts for its stack, whatever table it is in.
+#[test]
+fn objects_that_tell_nothing_apart_are_their_stacks_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.hearth");
+    let mut w = counting(&path, 1, vec![]);
+    let process = w.process(&ProcessRow { pid: 9, ppid: 1, exe: "/bin/app".into(), start_ns: 0 }).unwrap();
+    let module = w.module(&Module { path: "/bin/app".into(), build_id: "00ff".into() }).unwrap();
+    let mut number = 0;
+    let mut object = |w: &mut Writer, site, size, alloc_ns, free_ns| {
+        number += 1;
+        let (tid, addr, tier, realloc) = (9, number as u64 * 64 * MIB, 0, false);
+        let row = ObjectRow { process, site, tid, addr, size, alloc_ns, free_ns: Some(free_ns), tier, realloc };
+        w.object(number, &row).unwrap();
+        let miss = MissRow {
+            process: Some(process),
+            site: Some(site),
+            place: "site",
+            start_ns: alloc_ns,
+            loads: 10,
+            stores: 0,
+            ahead: 0,
+            latency_ns: 0,
+            load_weight: 10,
+            store_weight: 0,
+            written: 0,
+            beside: 0,
+        };
+        w.miss(&miss).unwrap();
+        let (loads, stores, misses, timed, latency_ns) = (10, 0, 10, 0, 0);
+        w.touch(&TouchRow {
+            site: Some(site),
+            place: "site",
+            module: Some(module),
+            offset: 16,
+            loads,
+            stores,
+            misses,
+            timed,
+            latency_ns,
+        })
+        .unwrap();
+    };
+    let site = |w: &mut Writer, stack: u64, number: u8| {
+        let id = SiteId(stack + u64::from(number));
+        if number > 0 {
+            w.apart(id, Apart { stack: SiteId(stack), number }).unwrap();
+        }
+        w.frames(id, &[FrameRow { module: Some(module), offset: stack }], false).unwrap();
+        w.site(id).unwrap()
+    };
+    let ms = 1_000_000;
+    // Side by side, the second only for a while, but whole.
+    for (n, to) in [(0, 1000), (1, 300)] {
+        let s = site(&mut w, 0x100, n);
+        object(&mut w, s, 2 * MIB, n as u64 * ms, to * ms);
+    }
+    // One that grows: the old one goes soon after the new one has come.
+    for (n, size, from, to) in [(0, 2, 0, 110), (1, 4, 100, 320), (0, 8, 300, 1000)] {
+        let s = site(&mut w, 0x200, n);
+        object(&mut w, s, size * MIB, from * ms, to * ms);
+    }
+    // A pool of twenty, of which the last ones are of the first one's site.
+    for n in 0..20u8 {
+        let s = site(&mut w, 0x300, if n < 16 { n } else { 0 });
+        object(&mut w, s, MIB, 0, 1000 * ms);
+    }
+    w.finish(Nanos(1000 * ms), "exit 0").unwrap();
+    let observed = profile::open(&path).unwrap().observed().unwrap();
+    let mut told: Vec<(u64, u64, f64, u64, u64)> = observed
+        .sites
+        .iter()
+        .map(|s| {
+            let touched = observed.touches.iter().filter(|t| t.site == Some(s.site.id)).map(|t| t.misses as u64).sum();
+            (s.site.id.0, s.objects, s.load_misses, s.peak.0 / MIB, touched)
+        })
+        .collect();
+    told.sort_by_key(|t| t.0);
+    assert_eq!(
+        told,
+        [(0x100, 1, 10.0, 2, 10), (0x101, 1, 10.0, 2, 10), (0x200, 3, 30.0, 12, 30), (0x300, 20, 200.0, 20, 200)]
+    );
+    let apart = observed.sites.iter().find(|s| s.site.id.0 == 0x101).unwrap().site.apart;
+    assert_eq!(apart, Some(Apart { stack: SiteId(0x100), number: 1 }));
 }

@@ -13,11 +13,12 @@ use crate::rings::{Taken, What};
 use crate::statics;
 use crate::touches::{Touch, Touches};
 use foldhash::{HashMap, HashSet};
-use model::{ChunkAt, Module, SiteId, SiteKind};
+use model::{Apart, ChunkAt, Module, SiteId, SiteKind};
 use profile::estimate::Burst;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use wire::event::{NO_MODULE, STATIC_DATA};
+use wire::image::Image;
 use wire::process::MAX_TIERS;
 
 /// Most fresh objects: so few that their table stays in a processor's cache.
@@ -82,6 +83,17 @@ pub struct Visit {
     pub burst: Option<Burst>,
 }
 
+/// A site's call stack.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stack {
+    /// Innermost first.
+    pub frames: Vec<RawFrame>,
+    /// It was deeper, or could not be walked to its end.
+    pub truncated: bool,
+    /// Which of the stack's objects the site has, if not all.
+    pub apart: Option<Apart>,
+}
+
 /// An armed page that stayed untouched.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)] // the fields are those of `wire::event::Event::Quiet`
@@ -101,7 +113,7 @@ pub trait Sink {
         Ok(())
     }
     /// A site was seen for the first time in a process.
-    fn site(&mut self, process: usize, site: SiteId, frames: &[RawFrame], truncated: bool) -> Result<(), Error> {
+    fn site(&mut self, process: usize, site: SiteId, stack: &Stack) -> Result<(), Error> {
         Ok(())
     }
     /// A static variable was found: a site of its own, named, at an offset of its module. An empty name: what is left of
@@ -186,6 +198,8 @@ impl Sink for () {}
 pub struct SiteTally {
     /// Call stack, innermost first; empty if it was never told.
     pub frames: Vec<RawFrame>,
+    /// Which of the stack's objects these are, if not all.
+    pub apart: Option<Apart>,
     /// Allocations.
     pub objects: u64,
     /// Allocations by the tier they were placed in.
@@ -216,6 +230,19 @@ pub struct Tally {
     pub objects: u64,
     /// Visits, or misses sampled.
     pub visits: u64,
+    /// Image of the plan that guides the run: what of a stack it does not tell apart counts as the stack's.
+    pub plan: Option<Vec<u64>>,
+}
+
+impl Tally {
+    /// The site that objects of this one count for.
+    fn counts_as(&self, site: SiteId, apart: Option<Apart>) -> SiteId {
+        let planned = |words: &Vec<u64>| Image::new(words).is_some_and(|i| i.target_of(site.0).is_some());
+        match apart {
+            Some(apart) if self.plan.as_ref().is_some_and(|p| !planned(p)) => apart.stack,
+            _ => site,
+        }
+    }
 }
 
 /// The follower of one process.
@@ -230,6 +257,8 @@ pub struct Follower {
     ends: BinaryHeap<Reverse<(u64, u64)>>,
     modules: HashMap<u16, Module>,
     told: HashSet<SiteId>,
+    /// Sites whose objects count for another one, by [`Tally::plan`].
+    aliases: HashMap<SiteId, SiteId>,
     live: Live,
     /// Objects that came to life in the events that are being applied. Most that ever live do so for microseconds, and never
     /// need a place among the others. Empty between two calls of `apply`.
@@ -254,6 +283,7 @@ impl Follower {
             ends: BinaryHeap::new(),
             modules: HashMap::default(),
             told: HashSet::default(),
+            aliases: HashMap::default(),
             live: Live::default(),
             fresh: HashMap::default(),
             lossy: false,
@@ -382,13 +412,20 @@ impl Follower {
             What::Module { index, ref module } => {
                 self.modules.insert(index, module.clone());
             }
-            What::Site { site, ref frames, truncated } => {
+            What::Site { site, ref frames, truncated, apart } => {
                 if !self.told.insert(site) {
                     return Ok(());
                 }
                 let frames: Vec<RawFrame> = frames.iter().map(|&f| self.frame(f)).collect();
-                sink.site(self.process, site, &frames, truncated)?;
-                tally.sites.entry(site).or_default().frames = frames;
+                let counts_as = tally.counts_as(site, apart);
+                if counts_as != site {
+                    self.aliases.insert(site, counts_as);
+                    return Ok(());
+                }
+                let stack = Stack { frames, truncated, apart };
+                sink.site(self.process, site, &stack)?;
+                let tallied = tally.sites.entry(site).or_default();
+                (tallied.frames, tallied.apart) = (stack.frames, apart);
             }
             What::Alloc { addr, size, site, tier, realloc, kind, ended } => {
                 self.ends.extend(ended.map(|end| Reverse((end.get(), addr))));
@@ -404,6 +441,7 @@ impl Follower {
                     self.clear(addr, size.max(1), time, tally, sink)?;
                 }
                 tally.objects += 1;
+                let site = self.aliases.get(&site).copied().unwrap_or(site);
                 let object = Object { id: tally.objects, addr, size, site, tier, tid, alloc_ns: time, realloc, kind };
                 let s = tally.sites.entry(site).or_default();
                 s.objects += 1;
@@ -639,8 +677,8 @@ mod tests {
             self.0.push(format!("seen {:x}", o.map_or(0, |o| o.addr)));
             Ok(())
         }
-        fn site(&mut self, _: usize, s: SiteId, frames: &[RawFrame], _: bool) -> Result<(), Error> {
-            self.0.push(format!("site {} {:?}", s.0, frames[0].module.as_ref().map(|m| m.path.clone())));
+        fn site(&mut self, _: usize, s: SiteId, stack: &Stack) -> Result<(), Error> {
+            self.0.push(format!("site {} {:?}", s.0, stack.frames[0].module.as_ref().map(|m| m.path.clone())));
             Ok(())
         }
     }
@@ -781,7 +819,7 @@ mod tests {
     #[test]
     fn frames_name_their_modules_even_if_the_definition_was_in_a_later_ring() {
         let module = Module { path: "/bin/x".into(), build_id: "ab".into() };
-        let site = What::Site { site: SiteId(7), frames: [3 << 48 | 5].into(), truncated: false };
+        let site = What::Site { site: SiteId(7), frames: [3 << 48 | 5].into(), truncated: false, apart: None };
         let (log, _) = run(&[(
             100,
             &[

@@ -15,6 +15,8 @@ use wire::process::MAX_TIERS;
 
 // What planners believe of splits is what the runtime does.
 const _: () = assert!(model::Parts::OF == wire::image::PARTS && model::Parts::FROM.0 == wire::image::SPLIT_FROM);
+// And so is what a profile takes for all objects of a stack that are told apart.
+const _: () = assert!(profile::MOST_APART == identity::APART as usize);
 
 /// A plan made ready for a program.
 #[derive(Debug)]

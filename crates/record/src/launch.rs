@@ -287,7 +287,7 @@ impl Launch {
             sink,
             known: HashSet::new(),
             processes: Vec::new(),
-            tally: Tally::default(),
+            tally: Tally { plan: self.plan.clone(), ..Tally::default() },
             losses: HashMap::new(),
             outside,
             by_pid: HashMap::new(),

@@ -2,7 +2,7 @@
 
 use crate::chunks::Chunks;
 use crate::churn::{Churn, Told};
-use crate::follow::{Object, Quiet, RawFrame, Sink, Started, Visit};
+use crate::follow::{Object, Quiet, RawFrame, Sink, Stack, Started, Visit};
 use crate::lab::Lab;
 use crate::launch::{Launch, Outcome, find_runtime, now_ns};
 use crate::misses::{ChunkMisses, Counts, Place, Source, Sourced};
@@ -479,13 +479,16 @@ impl Sink for ToProfile<'_> {
         Ok(())
     }
 
-    fn site(&mut self, _: usize, site: SiteId, frames: &[RawFrame], truncated: bool) -> Result<(), Error> {
-        let mut rows = Vec::with_capacity(frames.len());
-        for f in frames {
+    fn site(&mut self, _: usize, site: SiteId, stack: &Stack) -> Result<(), Error> {
+        let mut rows = Vec::with_capacity(stack.frames.len());
+        for f in &stack.frames {
             let module = f.module.as_ref().map(|m| self.writer.module(m)).transpose()?;
             rows.push(FrameRow { module, offset: f.offset });
         }
-        Ok(self.writer.frames(site, &rows, truncated)?)
+        if let Some(apart) = stack.apart {
+            self.writer.apart(site, apart)?;
+        }
+        Ok(self.writer.frames(site, &rows, stack.truncated)?)
     }
 
     fn variable(&mut self, _: usize, site: SiteId, module: &Module, offset: u64, name: &str) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! One observed process seen from outside: its mapped process file, its rings, and whether it still lives.
 
-use model::{Module, SiteId, SiteKind};
+use model::{Apart, Module, SiteId, SiteKind};
 use profile::estimate::Burst;
 use std::fs::File;
 use std::num::NonZeroU64;
@@ -47,6 +47,7 @@ pub enum What {
         site: SiteId,
         frames: Box<[u64]>,
         truncated: bool,
+        apart: Option<Apart>,
     },
     Module {
         index: u16,
@@ -90,8 +91,9 @@ impl What {
             }
             Event::Unmap { addr, size } => What::Unmap { addr, size },
             Event::Free { addr } => What::Free { addr },
-            Event::Site { site, frames, truncated } => {
-                What::Site { site: SiteId(site), frames: frames.into(), truncated }
+            Event::Site { site, frames, truncated, apart } => {
+                let apart = apart.map(|a| Apart { stack: SiteId(a.stack), number: a.number });
+                What::Site { site: SiteId(site), frames: frames.into(), truncated, apart }
             }
             Event::Module { index, build_id, path } => What::Module {
                 index,

@@ -81,7 +81,7 @@ impl Process {
         self.say(0, t, Event::Module { index: 0, build_id: &[0xab; 20], path: b"/usr/bin/fake" });
         for site in [7, 8] {
             let frames = [0x10 * site, 0xffff << 48 | 0x99];
-            self.say(0, t, Event::Site { site, frames: &frames, truncated: false });
+            self.say(0, t, Event::Site { site, frames: &frames, truncated: false, apart: None });
         }
     }
     fn leave(&self) {

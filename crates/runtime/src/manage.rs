@@ -62,16 +62,27 @@ fn too_much(size: usize) -> bool {
 }
 
 /// A block of small objects of a site; null: there is no room.
-pub fn block(thread: &Thread, index: usize, site: &Site) -> *mut u8 {
+pub fn block(thread: &Thread, index: usize, site: &'static Site) -> *mut u8 {
     tell(thread, site);
     place(thread, index, site, small::BLOCK, small::BLOCK, false)
 }
 
-/// Puts an object of a site into the first tier that has room.
-fn place(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, zero: bool) -> *mut u8 {
+/// Puts an object of a stack into the first tier that has room.
+fn place(thread: &Thread, index: usize, site: &'static Site, size: usize, align: usize, zero: bool) -> *mut u8 {
     if too_much(size) {
         return core::ptr::null_mut();
     }
+    let (index, site) = sites::claim(index, site, size);
+    tell(thread, site);
+    let at = put(thread, index, site, size, align, zero);
+    if at.is_null() {
+        site.let_go(size);
+    }
+    at
+}
+
+/// Puts an object of a site, which is held for it, into the first tier that has room.
+fn put(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, zero: bool) -> *mut u8 {
     if site.target().parts != 0 {
         let at = place_split(thread, index, site, size, align, zero);
         if !at.is_null() {
@@ -160,6 +171,7 @@ fn close(addr: usize) -> Option<Object> {
     let object = objects::take(addr)?;
     if let Some(site) = sites::at(object.site) {
         site.died(addr, object.bytes);
+        site.let_go(object.bytes);
     }
     let (guest, tier) = guest(object);
     plan::count_out(range::tier_of(addr), object.bytes - guest);
@@ -188,7 +200,7 @@ fn site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
 #[inline]
 fn tell(thread: &Thread, site: &Site) {
     let generation = process::generation();
-    if site.published.load(Relaxed) != generation && stack::publish(thread, site.id.load(Relaxed)) {
+    if site.published.load(Relaxed) != generation && stack::publish(thread, site.id.load(Relaxed), site.apart()) {
         site.published.store(generation, Relaxed);
     }
 }
@@ -262,6 +274,8 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
         Some((busy, index, site))
     });
     let Some((busy, index, site)) = here else { return core::ptr::null_mut() };
+    let (index, site) = sites::claim_anew(old.site, index, site, size);
+    tell(busy.0, site);
     let (planned, tier) = (usize::from(site.target().tier), range::tier_of(addr));
     // What is in two tiers, or is to be, becomes another object.
     let whole = !old.split && site.target().parts == 0;
@@ -289,9 +303,12 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
             return new;
         }
     }
-    let new = place(busy.0, index, site, size, heap::PAGE, false);
+    let enormous = too_much(size);
+    let new = if enormous { core::ptr::null_mut() } else { put(busy.0, index, site, size, heap::PAGE, false) };
     drop(busy);
-    if !new.is_null() {
+    if new.is_null() {
+        site.let_go(size);
+    } else {
         copy(addr, new, size);
         free(addr);
     }
@@ -308,6 +325,7 @@ fn move_within(thread: &Thread, addr: usize, size: usize) -> *mut u8 {
         Moved::Yes => {}
         Moved::No => copy(addr, new, size),
         Moved::Lost => {
+            sites::at(old.site).into_iter().for_each(|s| s.hold(old.bytes));
             open(addr, old);
             return core::ptr::null_mut();
         }

@@ -37,9 +37,10 @@ pub fn tiers() -> usize {
     image().map_or(1, Image::tiers)
 }
 
-/// Where a site is planned to go.
-pub fn target_of(site: u64) -> Target {
-    let target = |i: &Image<'_>| i.target_of(site).unwrap_or(Target::whole(i.default_tier()));
+/// Where a site is planned to go; where the plan does not tell it apart, as all of its stack.
+pub fn target_of(site: u64, stack: u64) -> Target {
+    let known = |i: &Image<'_>| i.target_of(site).or_else(|| i.target_of(stack));
+    let target = |i: &Image<'_>| known(i).unwrap_or(Target::whole(i.default_tier()));
     image().map_or(Target::whole(0), target)
 }
 

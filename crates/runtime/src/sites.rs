@@ -1,11 +1,17 @@
 //! The sites this process has seen: found by id without a lock, never removed.
 //!
 //! Each entry also remembers a few of its live objects, from which the sampler picks.
+//!
+//! Large objects of one call stack that are alive at once are told apart ([`claim`]): a program that allocates its arrays in a
+//! loop, or by a function of its own of which the stack shows no more, may use them in very different ways. The first is of the site
+//! of the stack; each that comes to life beside it is of a site of its own, by the least number that is free, so that those
+//! which are allocated anew in each step of a program get the same ones in each.
 
 use crate::{plan, sys};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use wire::identity::mix;
-use wire::image::Target;
+use wire::event::Apart;
+use wire::identity::{self, APART, mix};
+use wire::image::{SPLIT_FROM, Target};
 
 /// Most sites of a process; one that finds no room is counted and its objects pass through.
 pub const MAX_SITES: usize = 1 << 14;
@@ -27,6 +33,12 @@ pub struct Site {
     pub points: AtomicU32,
     /// See `points`.
     pub points_at: AtomicU32,
+    /// 1 + index of its stack's site, if that is another one; see [`claim`].
+    stack: AtomicU32,
+    /// Its number among those of its stack.
+    number: AtomicU8,
+    /// Large objects of it that are alive.
+    held: AtomicU32,
     /// Generation of the process in which its stack was published.
     pub published: AtomicU32,
     /// Objects of a split site that went to its tiers by turns.
@@ -123,11 +135,61 @@ fn add(id: u64) -> Option<u32> {
     Some(index)
 }
 
+/// The site that a new object of so many bytes is of, if the site of its stack is this one. It is held until [`Site::let_go`].
+pub fn claim(index: usize, site: &'static Site, bytes: usize) -> (usize, &'static Site) {
+    let free = |s: &Site| s.held.load(Relaxed) == 0 && s.held.compare_exchange(0, 1, AcqRel, Relaxed).is_ok();
+    if bytes < SPLIT_FROM as usize || free(site) {
+        return (index, site);
+    }
+    for number in 1..=APART {
+        let Some((other, apart)) = find(identity::apart_id(site.id.load(Relaxed), number)) else { break };
+        apart.number.store(number, Relaxed);
+        apart.stack.store(index as u32 + 1, Release);
+        if free(apart) {
+            return (other, apart);
+        }
+    }
+    site.hold(bytes);
+    (index, site)
+}
+
+/// The same of an object that takes the place of one of the site `old`: it stays of that one if its stack is the same.
+pub fn claim_anew(old: usize, index: usize, site: &'static Site, bytes: usize) -> (usize, &'static Site) {
+    match at(old).filter(|s| old == index || s.stack.load(Acquire) == index as u32 + 1) {
+        Some(same) if bytes >= SPLIT_FROM as usize => {
+            same.hold(bytes);
+            (old, same)
+        }
+        _ => claim(index, site, bytes),
+    }
+}
+
 impl Site {
+    /// An object of it is alive, or about to be.
+    pub fn hold(&self, bytes: usize) {
+        if bytes >= SPLIT_FROM as usize {
+            self.held.fetch_add(1, AcqRel);
+        }
+    }
+
+    /// That object is no more.
+    pub fn let_go(&self, bytes: usize) {
+        if bytes >= SPLIT_FROM as usize {
+            self.held.fetch_sub(1, AcqRel);
+        }
+    }
+
+    /// Which of its stack's objects it has, if not all.
+    pub fn apart(&self) -> Option<Apart> {
+        let stack = at((self.stack.load(Acquire) as usize).checked_sub(1)?)?;
+        Some(Apart { stack: stack.id.load(Relaxed), number: self.number.load(Relaxed) })
+    }
+
     /// Where its objects go; looked up in the plan when first asked for.
     pub fn target(&self) -> Target {
         if self.tier.load(Acquire) == 0 {
-            let target = plan::target_of(self.id.load(Relaxed));
+            let id = self.id.load(Relaxed);
+            let target = plan::target_of(id, self.apart().map_or(id, |a| a.stack));
             self.rest.store(target.rest, Relaxed);
             self.parts.store(target.parts, Relaxed);
             self.tier.store(target.tier + 1, Release);
@@ -160,5 +222,35 @@ impl Site {
                 let _ = slot.compare_exchange(addr, 0, Release, Relaxed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_that_live_side_by_side_get_sites_of_their_own_and_always_the_same() {
+        const LARGE: usize = SPLIT_FROM as usize;
+        assert!(prepare());
+        let (index, stack) = find(0xabcd).unwrap();
+        assert_eq!(claim(index, stack, LARGE - 1).0, index, "small ones are not told apart");
+        let claimed: [usize; 3] = core::array::from_fn(|_| claim(index, stack, LARGE).0);
+        assert_eq!(claimed[0], index);
+        let numbers = claimed.map(|i| at(i).unwrap().apart().map(|a| (a.stack, a.number)));
+        assert_eq!(numbers, [None, Some((0xabcd, 1)), Some((0xabcd, 2))]);
+        // The second is freed and allocated again; then grows in place.
+        at(claimed[1]).unwrap().let_go(LARGE);
+        assert_eq!(claim(index, stack, LARGE).0, claimed[1]);
+        let (same, site) = claim_anew(claimed[1], index, stack, 2 * LARGE);
+        assert_eq!(same, claimed[1]);
+        site.let_go(LARGE);
+        assert_eq!(claim(index, stack, LARGE).0, find(identity::apart_id(0xabcd, 3)).unwrap().0);
+        // One of another stack does not stay where it was.
+        let (other, site) = find(0xdcba).unwrap();
+        assert_eq!(claim_anew(claimed[1], other, site, LARGE).0, other);
+        // Too many: the first one's site has the rest.
+        let more: [usize; 14] = core::array::from_fn(|_| claim(index, stack, LARGE).0);
+        assert!(more[..12].iter().all(|i| *i != index) && more[12..] == [index; 2], "{more:?}");
     }
 }

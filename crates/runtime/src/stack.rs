@@ -5,7 +5,7 @@ use crate::unwind::{Unwinder, Walk};
 use crate::{plan, process, range};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
-use wire::event::{Event, MAX_FRAMES, NO_MODULE};
+use wire::event::{Apart, Event, MAX_FRAMES, NO_MODULE};
 use wire::identity;
 
 static UNWINDER: AtomicPtr<Unwinder> = AtomicPtr::new(core::ptr::null_mut());
@@ -76,7 +76,7 @@ pub fn module_at(address: usize) -> Option<(u64, usize)> {
 
 /// Publishes the stack of the site that allocates right now, after the modules it refers to. `false` if that could not
 /// be done now; the site's next allocation tries again.
-pub fn publish(thread: &Thread, site: u64) -> bool {
+pub fn publish(thread: &Thread, site: u64, apart: Option<Apart>) -> bool {
     let Some(unwinder) = unwinder() else { return false };
     if FRAMES.taken.swap(true, Acquire) {
         return false;
@@ -93,7 +93,11 @@ pub fn publish(thread: &Thread, site: u64) -> bool {
     });
     let words = words.get(..depth).unwrap_or(&[]);
     let done = words.iter().all(|word| publish_module(unwinder, thread, (word >> 48) as u16))
-        && process::publish(thread, process::time(), Event::Site { site, frames: words, truncated: walked.truncated });
+        && process::publish(
+            thread,
+            process::time(),
+            Event::Site { site, frames: words, truncated: walked.truncated, apart },
+        );
     FRAMES.taken.store(false, Release);
     done
 }

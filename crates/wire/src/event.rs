@@ -77,6 +77,8 @@ pub enum Event<'a> {
         frames: &'a [u64],
         /// The stack was deeper than [`MAX_FRAMES`] or could not be walked to its end.
         truncated: bool,
+        /// Of the stack's objects it has only these.
+        apart: Option<Apart>,
     },
     /// A module that frames of this process refer to.
     Module {
@@ -115,6 +117,15 @@ pub enum Event<'a> {
         /// Time it was armed.
         wait_ns: u64,
     },
+}
+
+/// Which of a stack's large objects a site has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// Site id of the stack.
+    pub stack: u64,
+    /// Those that came to life while so many others were alive (1 or more).
+    pub number: u8,
 }
 
 /// What an object is.
@@ -185,13 +196,14 @@ pub fn encode(s: &Stamped<'_>, out: &mut [u64]) -> Option<usize> {
             put(out, &[addr])?;
             (FREE, 0, 3)
         }
-        Event::Site { site, frames, truncated } => {
+        Event::Site { site, frames, truncated, apart } => {
             if frames.len() > MAX_FRAMES {
                 return None;
             }
-            put(out, &[site, frames.len() as u64])?;
-            out.get_mut(4..4 + frames.len())?.copy_from_slice(frames);
-            (SITE, if truncated { F_TRUNCATED } else { 0 }, 4 + frames.len())
+            let (stack, number) = apart.map_or((0, 0), |a| (a.stack, a.number));
+            put(out, &[site, frames.len() as u64 | u64::from(number) << 32, stack])?;
+            out.get_mut(5..5 + frames.len())?.copy_from_slice(frames);
+            (SITE, if truncated { F_TRUNCATED } else { 0 }, 5 + frames.len())
         }
         Event::Module { index, build_id, path } => {
             if build_id.len() > MAX_BUILD_ID || path.len() > MAX_PATH {
@@ -267,8 +279,11 @@ pub fn decode<'a>(words: &'a [u64], bytes: &'a mut [u8; MAX_PATH + MAX_BUILD_ID]
         UNMAP => Event::Unmap { addr: w(2)?, size: w(3)? },
         FREE => Event::Free { addr: w(2)? },
         SITE => {
-            let n = usize::try_from(w(3)?).ok().filter(|&n| n <= MAX_FRAMES)?;
-            Event::Site { site: w(2)?, frames: words.get(4..4 + n)?, truncated: flags & F_TRUNCATED != 0 }
+            let n = w(3)? as u32 as usize;
+            let number = u8::try_from(w(3)? >> 32).ok()?;
+            let apart = (number != 0).then_some(Apart { stack: w(4)?, number });
+            let frames = words.get(5..5 + n).filter(|_| n <= MAX_FRAMES)?;
+            Event::Site { site: w(2)?, frames, truncated: flags & F_TRUNCATED != 0, apart }
         }
         MODULE => {
             let lens = w(3)?;
@@ -351,8 +366,9 @@ mod tests {
         }
         round(Event::Unmap { addr: 1, size: 2 });
         round(Event::Free { addr: 1 });
-        round(Event::Site { site: 9, frames: &[1, 2, 3], truncated: false });
-        round(Event::Site { site: 9, frames: &[7; MAX_FRAMES], truncated: true });
+        round(Event::Site { site: 9, frames: &[1, 2, 3], truncated: false, apart: None });
+        let apart = Some(Apart { stack: 8, number: 3 });
+        round(Event::Site { site: 9, frames: &[7; MAX_FRAMES], truncated: true, apart });
         round(Event::Module { index: 3, build_id: &[5; 20], path: b"/usr/lib/libc.so.6" });
         round(Event::Module { index: 3, build_id: &[], path: &[b'x'; MAX_PATH] });
         let burst = Burst { accesses: 64, stores: 3, lines: 64, monotonic: true, limited: true, stride: -64, ns: 5 };

@@ -43,6 +43,15 @@ pub fn static_id(path: &[u8], name: &[u8], nth: u64) -> u64 {
     site_id(chain(chain(EMPTY_SITE ^ module, hash_bytes(0x7374_6174, name)), nth))
 }
 
+/// Large objects of a stack that are told apart from its first one; all further ones count as of the first one's site.
+pub const APART: u8 = 15;
+
+/// The site id of objects of a stack that are told apart from the others of it: `number` is 1 for those that came to life while one
+/// was alive, and so on.
+pub const fn apart_id(stack: u64, number: u8) -> u64 {
+    site_id(chain(chain(EMPTY_SITE, stack), number as u64))
+}
+
 /// SplitMix64's finaliser (Steele, Lea and Flood 2014): every bit of the input moves every bit of the output.
 #[inline(always)]
 pub const fn mix(mut z: u64) -> u64 {

@@ -12,6 +12,7 @@ pub fn site(n: u64, peak: u64, load_misses: f64, store_misses: f64) -> SiteUse {
         site: Site {
             kind: model::SiteKind::Allocation,
             id: SiteId(n),
+            apart: None,
             frames: vec![Frame { module: Some(module), offset: 0x1000 + n, source: vec![source] }],
         },
         objects: 1,

@@ -59,8 +59,8 @@ fn run(path: &std::path::Path, sampler: &str, seconds: u64) -> (u64, u64) {
         let pid = process as u32 + 100;
         sink.started(process, &Started { pid, ppid: 1, exe: "/made-up".into(), start_ns: 0 }).unwrap();
         for n in 1..=SITES {
-            let frames: Vec<RawFrame> = (0..12).map(|depth| frame(0x1000 + (n >> depth) * 64 + depth)).collect();
-            sink.site(process, SiteId(n), &frames, false).unwrap();
+            let frames = (0..12).map(|depth| frame(0x1000 + (n >> depth) * 64 + depth)).collect();
+            sink.site(process, SiteId(n), &Stack { frames, truncated: false, apart: None }).unwrap();
         }
     }
     // Some are freed soon, some late, some never.
