@@ -78,7 +78,7 @@ fn made_up(count: u64) -> Observed {
         }
         let stores = misses * random() / 2.0;
         sites.push(SiteUse {
-            site: Site { id, kind: SiteKind::Allocation, frames: vec![] },
+            site: Site { id, kind: SiteKind::Allocation, apart: None, frames: vec![] },
             objects: 1 + (random() * 9.0) as u64,
             largest: size,
             peak: size,
