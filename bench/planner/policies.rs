@@ -120,6 +120,7 @@ fn made_up(count: u64) -> Observed {
         rest: None,
         losses: vec![],
         touches: vec![],
+        regions: vec![],
         tiers: vec![],
     }
 }

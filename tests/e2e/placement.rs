@@ -1,6 +1,6 @@
 //! Guided runs: where objects land, budgets, file tiers, and plans that outlive a rebuild.
 
-use hearth_tests::{Room, function_sites, program, workspace};
+use hearth_tests::{Room, function_sites, hearth, program, workspace};
 use model::landing::{Landing, SiteLanding};
 use std::fs;
 use std::path::Path;
@@ -203,4 +203,59 @@ fn objects_of_one_stack_land_apart() {
     // The first, and all three that have no line of their own.
     assert_eq!([") #1", ") #2", ") #3"].map(|n| mib(&landing, n)), [Some([12, 0]), None, Some([0, 3])]);
     assert!(landing.unmatched.is_empty(), "{landing:?}");
+}
+
+/// A phase with every region, in turn to the one tier and the other and in part, while other threads allocate, resize and free what is
+/// moved: whatever is moved when, no byte is lost.
+#[test]
+fn moving_beside_the_program_loses_nothing() {
+    let room = Room::new();
+    let command = [&*program("movers"), "400"];
+    room.record(&["--sampler", "none"], "p.hearth", &command).expect(0);
+    let observed = room.observed("p.hearth");
+    let region = observed.regions.first().expect("a region");
+    let text = room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "1GiB"]).expect(0).stdout;
+    let start = text.find("\n[[tier]]").expect("tiers") + 1;
+    let (sites, modules) = (text.find("[[site]]").expect("sites"), text.find("[[module]]").expect("modules"));
+    // Both tiers are of the node that every machine has: what moves there and back is bound anew each time.
+    let tiers = "[[tier]]\nname = \"fast\"\nnodes = [0]\n\n[[tier]]\nname = \"slow\"\nnodes = [0]\n\n";
+    let moved = |function: &str| -> Vec<String> {
+        let of = |s: &&model::SiteUse| s.site.label().starts_with(function);
+        observed.sites.iter().filter(of).map(|s| s.site.id.to_string()).collect()
+    };
+    let module = region.frame.module.as_ref().expect("a program");
+    let mut phases = String::new();
+    for number in 1..=400 {
+        let to =
+            ["tier = \"fast\"", "tier = \"slow\"", "tier = \"fast\", parts = \"21/64\", rest = \"slow\""][number % 3];
+        let whole = if number % 2 == 0 { "tier = \"fast\"" } else { "tier = \"slow\"" };
+        let moves: String = (moved("alloc_own").iter().map(|id| (id, to)))
+            .chain(moved("alloc_moved").iter().map(|id| (id, whole)))
+            .map(|(id, to)| format!("{{ site = \"{id}\", {to} }}, "))
+            .collect();
+        phases += &format!(
+            "[[phase]]\nbegins = \"{}\"\nnumber = {number}\nframes = [\"{}+{:#x}\"]\nmove = [{moves}]\n\n",
+            region.id,
+            module.name(),
+            region.frame.offset
+        );
+    }
+    let plan = format!("{}{tiers}{}{phases}{}", &text[..start], &text[sites..modules], &text[modules..]);
+    fs::write(room.path("plan.toml"), plan).expect("writing the plan");
+    // On one processor the program waits for what is moved, on more a thread of the runtime's moves it meanwhile.
+    for pinned in [true, false] {
+        let mut run = room.command(if pinned { "taskset".into() } else { hearth() });
+        if pinned {
+            run.args(["-c", "0"]).arg(hearth());
+        }
+        run.args(["run", "--plan", "plan.toml", "--json", "landed.json", "--"]).args(command);
+        let ended = hearth_tests::run(&mut run).expect(0);
+        assert_eq!(ended.stdout, "whole\n", "{}", ended.stderr);
+        let text = fs::read_to_string(room.path("landed.json")).expect("the summary");
+        let landing: Landing = serde_json::from_str(&text).expect("a landing");
+        let moved = landing.moved.expect("there are phases");
+        println!("{moved:?}");
+        // The thread does what was wanted last: of regions that follow each other closely not each has its turn.
+        assert!(moved.objects >= if pinned { 200 } else { 20 } && moved.there == Some(1.0), "{moved:?}");
+    }
 }

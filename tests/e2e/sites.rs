@@ -86,6 +86,41 @@ fn names_are_the_same_in_every_run() {
     assert_eq!(runs[0], runs[1]);
 }
 
+/// The beginnings of parallel regions are in the profile, with their function and in order; the program prints what it prints without.
+#[test]
+fn phases_begin_with_parallel_regions() {
+    let room = Room::new();
+    let command = [&*program("turns"), "4", "1000"];
+    let plain = room.plain(&command).expect(0).stdout;
+    assert_eq!(room.record(&["--sampler", "none"], "p.hearth", &command).expect(0).stdout, plain);
+    let observed = room.observed("p.hearth");
+    let told: Vec<_> = observed.regions.iter().map(|r| (r.number, r.frame.to_string())).collect();
+    let numbers: Vec<u64> = told.iter().map(|(n, _)| *n).collect();
+    assert_eq!(numbers, [1, 2, 3, 4]);
+    assert!(told.iter().all(|(_, frame)| frame.starts_with("main") && frame.contains("turns.c:")), "{told:?}");
+    assert!(observed.regions.windows(2).all(|w| w[0].at < w[1].at && w[0].id == w[1].id));
+    assert!(observed.sites.iter().all(|s| s.objects > 0), "a region is no site");
+}
+
+/// OpenMP's runtime came with a library that the program has loaded for itself alone: the call goes on to where it would have gone, also
+/// from another library that came with that one and does not name the runtime.
+#[test]
+fn regions_of_a_loaded_library_find_their_runtime() {
+    let room = Room::new();
+    let script = format!(
+        "import ctypes; f = ctypes.CDLL('{}').regions; f.restype = ctypes.c_double; print([f(1000 * k) for k in range(4)])",
+        program("libregions.so")
+    );
+    let command = ["/usr/bin/python3", "-c", &script];
+    let plain = room.plain(&command).expect(0).stdout;
+    assert_eq!(plain, "[3.0, 499503.0, 1999003.0, 4498503.0]\n");
+    assert_eq!(room.record(&["--sampler", "none"], "p.hearth", &command).expect(0).stdout, plain);
+    let regions = room.observed("p.hearth").regions;
+    let functions: std::collections::HashSet<_> = regions.iter().map(|r| r.frame.to_string()).collect();
+    assert_eq!(functions.len(), 2, "{functions:?}");
+    assert!(functions.iter().all(|f| f.starts_with("regions") || f.starts_with("inner")), "{functions:?}");
+}
+
 #[test]
 fn large_objects_of_a_stack_are_told_apart_where_they_live_side_by_side() {
     let room = Room::new();

@@ -103,6 +103,51 @@ fn small_objects_go_where_their_sites_are_planned() {
     }
 }
 
+/// Of three arrays that are used by turns one fits the fast memory: the one that is used is there, heap or variable, in each turn after
+/// the first three (which the plan is free to leave as they are), as the kernel tells the program itself. And so is a part of it, if
+/// that is what the plan says.
+#[test]
+fn what_a_phase_uses_is_in_fast_memory_when_it_begins() {
+    let lab = Lab::enter();
+    let (turns, hearth) = (program("turns"), hearth());
+    let command = [&*turns, "7", "800000"];
+    let one = ["--fast", "8MiB", "--vcpus", "1"];
+    let record = [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--"];
+    lab.run(&["--fast", "64MiB", "--vcpus", "1"], &[&record[..], &command].concat());
+    let plan = ["plan", "p.hearth", "--platform", PLATFORM, "--policy", "phase-local", "--fast", "6MiB"];
+    lab.room.hearth(&[&plan[..], &["-o", "plan.toml"]].concat()).expect(0);
+    let text = fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");
+    let in_part = |line: &str| match line.split_once("tier = \"dram\" }") {
+        Some((site, label)) if !label.contains("static") => {
+            format!("{site}tier = \"dram\", parts = \"48/64\", rest = \"cxl\" }}{label}")
+        }
+        _ => line.to_string(),
+    };
+    let parts: Vec<String> = text.lines().map(in_part).collect();
+    fs::write(lab.room.path("parts.toml"), parts.join("\n")).expect("writing the plan");
+    for (file, share) in [("plan.toml", 1.0), ("parts.toml", 0.75)] {
+        let (ended, figures) = lab.run(&[&["--placement", &format!("plan:{file}")], &one[..]].concat(), &command);
+        assert!(ended.stdout.lines().any(|l| l == "right"), "{}", ended.stdout);
+        let told: Vec<(&str, u64, u64)> = ended.stderr.lines().filter_map(turn).collect();
+        assert_eq!(told.len(), 7, "{}", ended.stderr);
+        for &(name, fast, slow) in &told[3..] {
+            let wanted = if name == "third" { 1.0 } else { share };
+            let is = fast as f64 / (fast + slow) as f64;
+            assert!((is - wanted).abs() <= 0.01 && fast + slow == 1024, "{file}: {name}: {}", ended.stderr);
+        }
+        let moved = landing(&figures).moved.expect("the plan has phases");
+        println!("{moved:?}");
+        // Each of the last four turns at least moves one array there and one back.
+        assert!(moved.objects >= 8 && moved.there.is_some_and(|share| share >= 0.99), "{moved:?}");
+    }
+}
+
+/// `turn N: ARRAY FAST SLOW`
+fn turn(line: &str) -> Option<(&str, u64, u64)> {
+    let mut words = line.strip_prefix("turn ")?.split(": ").nth(1)?.split(' ');
+    Some((words.next()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+}
+
 #[test]
 fn being_guided_takes_no_time() {
     let lab = Lab::enter();
@@ -226,7 +271,8 @@ fn the_kernel_promotes_what_is_hot_and_demotes_what_is_cold() {
     // Which of the two that are used comes first is the kernel's choice.
     let fast = |after| pages(&ended, "hot", after)[0] + pages(&ended, "warm", after)[0];
     assert!(fast(true) > fast(false), "what is used has no more fast memory than before: {}", ended.stdout);
-    assert!(pages(&ended, "cold", true)[0] < pages(&ended, "cold", false)[0], "{}", ended.stdout);
+    // It may have been demoted before the first look.
+    assert!(pages(&ended, "cold", true)[0] <= pages(&ended, "cold", false)[0], "{}", ended.stdout);
 }
 
 #[test]

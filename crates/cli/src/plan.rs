@@ -156,7 +156,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
     let task = Task::new(&observed, &platform, &options)?;
     let decision = policy.decision(&task)?;
-    let plan = assemble(policy.name(), &observed, &platform, &task.tiers, decision.placements);
+    let notes = decision.notes.clone();
+    let plan = assemble(policy.name(), &task, decision);
     let text = plan_file::to_toml(&plan);
     match &args.output {
         Some(file) => output::write(file, &text, profile)?,
@@ -166,7 +167,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(note) = left(&task) {
         eprintln!("  {note}");
     }
-    for note in decision.notes {
+    for note in notes {
         eprintln!("  {note}");
     }
     Ok(ExitCode::SUCCESS)

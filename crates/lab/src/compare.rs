@@ -448,6 +448,7 @@ impl Row {
         // Not what it compacted.
         let between_nodes = |name: &str| name == "pgpromote_success" || name.starts_with("pgdemote_");
         let pages: u64 = outcome.kernel.iter().filter(|(name, _)| between_nodes(name)).map(|(_, pages)| pages).sum();
+        let by_plan = outcome.landing.as_ref().and_then(|l| l.pointer("/moved/bytes")?.as_u64()).unwrap_or(0);
         Row {
             run: PlacementRun {
                 placement: cell.name.clone(),
@@ -460,7 +461,7 @@ impl Row {
                 resident_fast: share(in_fast, in_all),
                 served_fast: share(served as f64, all as f64),
                 lines: all,
-                migrated: Bytes(pages * 4096),
+                migrated: Bytes(pages * 4096 + by_plan),
                 notes: outcome.notes.clone(),
             },
             footprint: outcome.footprint.unwrap_or(outcome.peak),

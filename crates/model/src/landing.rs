@@ -15,6 +15,9 @@ pub struct Landing {
     pub sites: Vec<SiteLanding>,
     /// Planned sites that never allocated in this run.
     pub unmatched: Vec<Unmatched>,
+    /// What phases moved; none if the plan has no phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<Moved>,
     /// Sites that allocated but that the plan does not name; they went to the default tier.
     pub unlisted: Unlisted,
     /// What the user should know, one sentence each.
@@ -51,8 +54,20 @@ pub struct SiteLanding {
     /// no reading met a living object of the site.
     pub resident: Vec<(i32, Bytes)>,
     /// Share (0 to 1) of the resident bytes on nodes of the planned tier; `None` if never read, or if the tier has no
-    /// nodes of its own.
+    /// nodes of its own, or if a phase moves it: then [`Landing::moved`] tells.
     pub on_planned: Option<f64>,
+}
+
+/// What the phases of a plan moved in a guided run, of all processes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Objects, each as often as it was moved.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: Bytes,
+    /// Share (0 to 1) of the pages that the kernel was asked for right after they were moved (at most 64 of an object) which were on
+    /// nodes of their tier; `None` if none was moved.
+    pub there: Option<f64>,
 }
 
 /// A planned site that never allocated.

@@ -2,7 +2,7 @@
 
 use crate::chunk::Chunk;
 use crate::plan::PlannedTier;
-use crate::site::{Site, SiteId};
+use crate::site::{Frame, Site, SiteId};
 use crate::tier::Platform;
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -224,6 +224,19 @@ pub struct Loss {
     pub note: String,
 }
 
+/// The beginning of a parallel region in the first thread of a process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Region {
+    /// Its function, as a site of one frame.
+    pub id: SiteId,
+    /// How many times one of this function began so far, from 1.
+    pub number: u64,
+    /// When, since the start of the run.
+    pub at: Nanos,
+    /// The function.
+    pub frame: Frame,
+}
+
 /// A whole profile, summed up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
@@ -273,6 +286,9 @@ pub struct Observed {
     /// Which functions touch what, most samples first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub touches: Vec<Touch>,
+    /// Beginnings of parallel regions of one process, in order: not all of those that follow each other closely.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<Region>,
     /// Tiers of the plan that guided the run, fastest first; empty if none did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<PlannedTier>,

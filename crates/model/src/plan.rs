@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Version of the plan file this build writes; it reads this and older ones.
-pub const PLAN_VERSION: u32 = 2;
+pub const PLAN_VERSION: u32 = 3;
 
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,42 @@ pub struct Plan {
     /// Sites, those of the fastest tier first, hottest first.
     #[serde(rename = "site", default)]
     pub sites: Vec<PlannedSite>,
+    /// What changes while the program runs, in the order in which it is expected.
+    #[serde(rename = "phase", default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PlannedPhase>,
+}
+
+impl Plan {
+    /// Whether some phase moves this site.
+    pub fn moves(&self, site: SiteId) -> bool {
+        self.phases.iter().flat_map(|p| &p.moves).any(|m| m.site == site)
+    }
+}
+
+/// A phase: it begins with a parallel region, and says of some sites where their objects are from then on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedPhase {
+    /// The region's function, as a site of one frame.
+    pub begins: SiteId,
+    /// Which beginning of a region of this function it is, from 1.
+    pub number: u64,
+    /// The function.
+    pub frame: Frame,
+    /// What moves, in this order: what leaves a faster tier first.
+    #[serde(rename = "move")]
+    pub moves: Vec<PlannedMove>,
+}
+
+/// Where the objects of a site are from a phase on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedMove {
+    /// The site.
+    pub site: SiteId,
+    /// Name of the tier.
+    pub tier: String,
+    /// Only so many parts of each object, the first ones, go to it, the rest elsewhere; none: all of it goes there.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
 }
 
 /// A tier as the plan uses it.

@@ -1,11 +1,11 @@
 //! From the tiers and the placements of a policy to a plan: the part that is the same for every policy.
 
 use crate::Task;
-use crate::cost::{Shares, landing, rest};
-use crate::tiers::TierUse;
+use crate::cost::{Prediction, Shares, landing, rest};
+use crate::schedule::{self, Place, Step};
 use model::label::labels;
 use model::plan::PLAN_VERSION;
-use model::{Observed, Parts, Plan, PlannedSite, PlannedTier, Platform, Split};
+use model::{Bytes, Parts, Plan, PlannedMove, PlannedPhase, PlannedSite, PlannedTier, Split};
 
 /// Where a policy puts a site.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,8 @@ pub struct Placement {
 pub struct Decision {
     /// One for each site, in the order of the profile.
     pub placements: Vec<Placement>,
+    /// What changes while the program runs, in order.
+    pub steps: Vec<Step>,
     /// What the user should know of how it was decided, one sentence each.
     pub notes: Vec<String>,
 }
@@ -32,7 +34,7 @@ pub struct Decision {
 impl Decision {
     /// A decision of which there is no more to say.
     pub fn of(placements: Vec<Placement>) -> Decision {
-        Decision { placements, notes: Vec::new() }
+        Decision { placements, steps: Vec::new(), notes: Vec::new() }
     }
 
     /// The tier of each site; of a split one the one that its parts are named of.
@@ -45,7 +47,12 @@ impl Decision {
         self.placements.iter().any(|p| p.split.is_some())
     }
 
-    /// Where the sites land: what is split as it is split, all else as [`landing::shares`] says.
+    /// What it is predicted to do, and the bytes that move.
+    pub fn predict(&self, task: &Task<'_>) -> (Prediction, Bytes) {
+        schedule::predict(task, &self.shares(task), &self.steps)
+    }
+
+    /// Where the sites land at first: what is split as it is split, all else as [`landing::shares`] says.
     pub fn shares(&self, task: &Task<'_>) -> Shares {
         // A split plan is made to fit; whatever else it would push out is not in the way of what is split.
         if !self.is_split() {
@@ -65,16 +72,29 @@ impl Decision {
     }
 }
 
-/// The plan in which site `i` of the profile goes where `placements[i]` says. The slowest tier is the default.
+/// The plan of what a policy of this name has decided. The slowest tier is the default.
 ///
 /// Sites come out tier by tier, the most valuable first.
-pub fn assemble(
-    policy: &str,
-    observed: &Observed,
-    platform: &Platform,
-    tiers: &[TierUse],
-    placements: Vec<Placement>,
-) -> Plan {
+pub fn assemble(policy: &str, task: &Task<'_>, decision: Decision) -> Plan {
+    let Decision { placements, steps, .. } = decision;
+    let (observed, tiers) = (task.observed, &task.tiers);
+    let id = |site: usize| observed.sites[site].site.id;
+    let phases = steps.into_iter().filter_map(|step| {
+        let region = &observed.regions[task.segments()[step.segment].region?];
+        let name = |tier: usize| tiers[tier].tier.name.clone();
+        let moved = |(site, to): (usize, Place)| PlannedMove {
+            site: id(site),
+            tier: name(to.tier),
+            split: Parts::spread(to.parts).map(|parts| Split { parts, rest: name(to.rest) }),
+        };
+        Some(PlannedPhase {
+            begins: region.id,
+            number: region.number,
+            frame: region.frame.clone(),
+            moves: step.moves.into_iter().map(moved).collect(),
+        })
+    });
+    let phases = phases.collect();
     let total = observed.total_misses();
     let mut labels = labels(observed.sites.iter().map(|s| &s.site));
     let mut sites: Vec<(Placement, &model::SiteUse)> = placements.into_iter().zip(&observed.sites).collect();
@@ -86,7 +106,7 @@ pub fn assemble(
         version: PLAN_VERSION,
         policy: policy.to_string(),
         command: observed.command.clone(),
-        platform: platform.name.clone(),
+        platform: task.platform.clone(),
         threshold: observed.threshold,
         default_tier: tiers.last().map_or_else(String::new, |t| t.tier.name.clone()),
         tiers: tiers
@@ -113,6 +133,7 @@ pub fn assemble(
                 frames: site.site.frames.clone(),
             })
             .collect(),
+        phases,
     }
 }
 

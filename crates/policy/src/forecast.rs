@@ -51,7 +51,7 @@ pub fn planned(
     task.sampled()?;
     let decision = policy.decision(&task)?;
     let foreseen = forecast(&task, vec![of_decision(&task, policy, &decision)]);
-    Ok((assemble(policy.name(), observed, platform, &task.tiers, decision.placements), foreseen))
+    Ok((assemble(policy.name(), &task, decision), foreseen))
 }
 
 fn forecast(task: &Task<'_>, plans: Vec<PlanForecast>) -> Forecast {
@@ -74,7 +74,7 @@ fn of_policy(task: &Task<'_>, policy: &dyn Policy) -> Result<PlanForecast, Error
 }
 
 fn of_decision(task: &Task<'_>, policy: &dyn Policy, decision: &Decision) -> PlanForecast {
-    let prediction = task.model().predict(&decision.shares(task));
+    let (prediction, migrated) = decision.predict(task);
     let planned = match decision.is_split() {
         true => task.lives().peak_in(0, &decision.shares(task)),
         false => task.lives().peak(|s| decision.placements[s].tier == 0),
@@ -84,8 +84,7 @@ fn of_decision(task: &Task<'_>, policy: &dyn Policy, decision: &Decision) -> Pla
         time: nanos(prediction.time),
         fast_bytes: Bytes(task.tiers[0].budget.map_or(planned, |b| planned.min(b.0))),
         served_fast: prediction.served_fast(),
-        // A plan places a site when it is allocated.
-        migrated: Bytes(0),
+        migrated,
         notes: decision.notes.clone(),
     }
 }
@@ -120,7 +119,7 @@ pub fn curve(observed: &Observed, platform: &Platform, options: &Options, policy
         } else {
             let options = at(fast);
             let task = Task::new(observed, &platform, &options)?;
-            task.model().predict(&policy.decision(&task)?.shares(&task)).time
+            policy.decision(&task)?.predict(&task).0.time
         };
         let slowdown = if all_fast > 0.0 { time / all_fast } else { 1.0 };
         points.push(CurvePoint { fast, share: step as f64 / STEPS as f64, slowdown, knee: false });

@@ -5,6 +5,7 @@
 //! 2. A [`Policy`] puts every site of the profile into one of them. **Each policy is one file in `policies/`,
 //!    registered by one line in [`policies::ALL`]**; nothing else knows their names.
 //! 3. [`cost`] predicts how long the program takes by a placement: what `--compare` shows and the exact policy minimises.
+//!    [`schedule`]: placements that change with the phases of a run, which are [`cost::segments`].
 //! 4. [`assemble`] makes the [`model::Plan`] of a policy's placements; [`plan_file`] writes and reads it as TOML.
 //! 5. [`travel`] makes one profile of several, and of a small run's rates and a large run's sizes.
 //! 6. [`Summary`] says what a plan does: bytes and share of misses per tier, and what does not fit.
@@ -24,10 +25,12 @@ mod apart;
 mod assemble;
 pub mod cost;
 mod error;
+mod fills;
 pub mod forecast;
 pub mod phases;
 pub mod plan_file;
 pub mod policies;
+pub mod schedule;
 mod summary;
 mod task;
 pub mod tiers;

@@ -5,8 +5,7 @@
 //! a 0/1 knapsack. *Phase-local search* decides phase by phase, knowing what the phases before have left in fast memory; *global
 //! search* takes all phases as one and moves nothing in between; the better predicted one is taken.
 //!
-//! A plan file places a site once for the whole run, so only the global search is a policy (`phase-global`); the other two are
-//! decided here and not registered.
+//! The policies `phase-local`, `phase-global` and `unimem` decide so for the segments of a profile's run.
 
 use crate::cost::memory::Memory;
 use crate::cost::migration;

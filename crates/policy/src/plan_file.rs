@@ -4,7 +4,10 @@
 //! and frames as one line each in binary and source form. Read with spans, so that every error names its line.
 
 use model::plan::PLAN_VERSION;
-use model::{Bytes, Frame, Module, Plan, PlannedSite, PlannedTier, SiteId, SiteKind, SourceLine, Split};
+use model::{
+    Bytes, Frame, Module, Plan, PlannedMove, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind, SourceLine,
+    Split,
+};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
@@ -81,6 +84,7 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
 # You may edit it: change the `tier` of a site to the name of another [[tier]], change a `budget`, or delete sites
 # (they then go to `default_tier`). Tiers are listed fastest first, sites hottest first within each tier.
 # `parts = \"24/64\"` with `rest = \"TIER\"` splits each object of a site: so many of its 64 parts go to `tier`.
+# A [[phase]] begins with a parallel region, and says where the objects of some sites are from then on: `tier` is where they begin.
 # Sizes are bytes, or texts such as \"12 GiB\". `why`, `label` and `miss_share` explain; they decide nothing.
 
 ",
@@ -121,16 +125,27 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
         if let Some(resident) = site.resident {
             writeln!(out, "resident = {}", size(resident))?;
         }
-        let lines: Vec<String> = site.frames.iter().flat_map(|f| frame_lines(f, modules)).collect();
-        if lines.is_empty() {
-            writeln!(out, "frames = []")?;
-        } else {
-            writeln!(out, "frames = [")?;
-            for line in lines {
-                writeln!(out, "    {},", quoted(&line))?;
-            }
-            writeln!(out, "]")?;
+        write_frames(out, &site.frames, modules)?;
+    }
+    for phase in &plan.phases {
+        writeln!(out, "\n[[phase]]")?;
+        writeln!(out, "begins = {}  # a parallel region of the function below", quoted(&phase.begins.to_string()))?;
+        writeln!(out, "number = {}  # which one of them", phase.number)?;
+        write_frames(out, std::slice::from_ref(&phase.frame), modules)?;
+        writeln!(out, "move = [  # first to last")?;
+        for m in &phase.moves {
+            let label = plan.sites.iter().find(|s| s.id == m.site).map_or("", |s| &s.label);
+            let (site, tier) = (quoted(&m.site.to_string()), quoted(&m.tier));
+            let split = m.split.as_ref().map_or(String::new(), |s| {
+                format!(", parts = {}, rest = {}", quoted(&s.parts.to_string()), quoted(&s.rest))
+            });
+            writeln!(
+                out,
+                "    {{ site = {site}, tier = {tier}{split} }},  # {}",
+                label.replace(char::is_control, " ")
+            )?;
         }
+        writeln!(out, "]")?;
     }
     for (module, name) in &modules.in_order {
         writeln!(out, "\n[[module]]")?;
@@ -139,6 +154,18 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
         writeln!(out, "build_id = {}", quoted(&module.build_id))?;
     }
     writeln!(out, "\n{LAST_LINE}")
+}
+
+fn write_frames(out: &mut String, frames: &[Frame], modules: &ModuleNames) -> fmt::Result {
+    let lines: Vec<String> = frames.iter().flat_map(|f| frame_lines(f, modules)).collect();
+    if lines.is_empty() {
+        return writeln!(out, "frames = []");
+    }
+    writeln!(out, "frames = [")?;
+    for line in lines {
+        writeln!(out, "    {},", quoted(&line))?;
+    }
+    writeln!(out, "]")
 }
 
 fn quoted(text: &str) -> String {
@@ -199,7 +226,8 @@ impl ModuleNames {
     fn of(plan: &Plan) -> ModuleNames {
         let mut names = ModuleNames { in_order: Vec::new(), by_module: HashMap::new() };
         let mut taken: HashSet<String> = HashSet::new();
-        for module in plan.sites.iter().flat_map(|s| &s.frames).filter_map(|f| f.module.as_ref()) {
+        let frames = plan.sites.iter().flat_map(|s| &s.frames).chain(plan.phases.iter().map(|p| &p.frame));
+        for module in frames.filter_map(|f| f.module.as_ref()) {
             if names.by_module.contains_key(module) {
                 continue;
             }
@@ -243,6 +271,27 @@ struct FileTable {
     module: Vec<ModuleTable>,
     #[serde(default)]
     site: Vec<SiteTable>,
+    #[serde(default)]
+    phase: Vec<PhaseTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PhaseTable {
+    begins: Spanned<String>,
+    number: Spanned<u64>,
+    frames: Vec<Spanned<String>>,
+    #[serde(rename = "move")]
+    moves: Vec<MoveTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MoveTable {
+    site: Spanned<String>,
+    tier: Spanned<String>,
+    parts: Option<Spanned<String>>,
+    rest: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -340,7 +389,7 @@ pub fn from_toml(text: &str) -> Result<Plan, PlanError> {
             let problem = format!("there is no tier `{}` in this plan; it has: {}", site.tier.get_ref(), known());
             return Err(at(site.tier.span(), problem));
         }
-        let split = split(&site, &has_tier, &known).map_err(|(s, p)| at(s, p))?;
+        let split = split(&site.tier, &site.parts, &site.rest, &has_tier, &known).map_err(|(s, p)| at(s, p))?;
         sites.push(PlannedSite {
             id,
             split,
@@ -354,6 +403,7 @@ pub fn from_toml(text: &str) -> Result<Plan, PlanError> {
             frames: frames(&site.frames, &modules).map_err(|(s, p)| at(s, p))?,
         });
     }
+    let phases = phases(file.phase, &sites, &modules, &has_tier, &known).map_err(|(s, p)| at(s, p))?;
     Ok(Plan {
         version: file.version,
         policy: file.policy,
@@ -363,19 +413,57 @@ pub fn from_toml(text: &str) -> Result<Plan, PlanError> {
         default_tier: file.default_tier.into_inner(),
         tiers,
         sites,
+        phases,
     })
 }
 
 /// Where in the text, and what is wrong there.
 type Fault = (std::ops::Range<usize>, String);
 
-/// `parts` and `rest` of a site.
+fn phases(
+    tables: Vec<PhaseTable>,
+    sites: &[PlannedSite],
+    modules: &HashMap<String, Module>,
+    has_tier: &dyn Fn(&str) -> bool,
+    known: &dyn Fn() -> String,
+) -> Result<Vec<PlannedPhase>, Fault> {
+    let id = |text: &Spanned<String>| text.get_ref().parse::<SiteId>().map_err(|e| (text.span(), e));
+    let moved = |m: MoveTable| -> Result<PlannedMove, Fault> {
+        let (site, tier) = (id(&m.site)?, m.tier.get_ref());
+        if !has_tier(tier) {
+            return Err((m.tier.span(), format!("there is no tier `{tier}` in this plan; it has: {}", known())));
+        }
+        if sites.iter().any(|s| s.id == site && s.split.is_some()) {
+            let problem = format!("site {site} is split, and no phase can move it; leave out its `parts` and `rest`");
+            return Err((m.site.span(), problem));
+        }
+        let split = split(&m.tier, &m.parts, &m.rest, has_tier, known)?;
+        Ok(PlannedMove { site, tier: tier.clone(), split })
+    };
+    let phase = |table: PhaseTable| -> Result<PlannedPhase, Fault> {
+        let begins = id(&table.begins)?;
+        if *table.number.get_ref() == 0 {
+            return Err((table.number.span(), "regions are counted from 1".to_string()));
+        }
+        let frame = match <[Frame; 1]>::try_from(frames(&table.frames, modules)?) {
+            Ok([frame]) => frame,
+            Err(_) => return Err((table.begins.span(), "`frames` of a phase are its one function".to_string())),
+        };
+        let moves = table.moves.into_iter().map(moved).collect::<Result<_, _>>()?;
+        Ok(PlannedPhase { begins, number: table.number.into_inner(), frame, moves })
+    };
+    tables.into_iter().map(phase).collect()
+}
+
+/// `parts` and `rest` of a site, or of a move, that go with its tier.
 fn split(
-    site: &SiteTable,
+    tier: &Spanned<String>,
+    parts: &Option<Spanned<String>>,
+    rest: &Option<Spanned<String>>,
     has_tier: &dyn Fn(&str) -> bool,
     known: &dyn Fn() -> String,
 ) -> Result<Option<Split>, Fault> {
-    let (parts, rest) = match (&site.parts, &site.rest) {
+    let (parts, rest) = match (parts, rest) {
         (None, None) => return Ok(None),
         (Some(parts), Some(rest)) => (parts, rest),
         (Some(one), None) | (None, Some(one)) => {
@@ -387,7 +475,7 @@ fn split(
     if !has_tier(name) {
         return Err((rest.span(), format!("there is no tier `{name}` in this plan; it has: {}", known())));
     }
-    if name == site.tier.get_ref() {
+    if name == tier.get_ref() {
         return Err((rest.span(), format!("`rest` is `{name}`, as is `tier`; leave `parts` and `rest` out")));
     }
     let parts = parts.get_ref().parse().map_err(|e| (parts.span(), e))?;

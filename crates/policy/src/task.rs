@@ -2,6 +2,7 @@
 
 use crate::cost::Model;
 use crate::cost::lives::Lives;
+use crate::cost::segments::{self, Segment};
 use crate::tiers::{self, TierUse};
 use crate::{Error, Options};
 use model::{Bytes, Coefficients, Observed, Platform};
@@ -19,6 +20,7 @@ pub struct Task<'a> {
     pub options: &'a Options,
     model: OnceCell<Model>,
     lives: OnceCell<Lives>,
+    segments: OnceCell<Vec<Segment>>,
 }
 
 impl<'a> Task<'a> {
@@ -29,7 +31,15 @@ impl<'a> Task<'a> {
     pub fn new(observed: &'a Observed, platform: &Platform, options: &'a Options) -> Result<Task<'a>, Error> {
         let tiers = tiers::resolve(observed, platform, options)?;
         let platform = platform.name.clone();
-        Ok(Task { observed, tiers, platform, options, model: OnceCell::new(), lives: OnceCell::new() })
+        Ok(Task {
+            observed,
+            tiers,
+            platform,
+            options,
+            model: OnceCell::new(),
+            lives: OnceCell::new(),
+            segments: OnceCell::new(),
+        })
     }
 
     /// Refuses a profile without access samples: whatever is made of it would look like a decision.
@@ -55,6 +65,11 @@ impl<'a> Task<'a> {
     /// Which sites are alive together; looked up when first asked for.
     pub fn lives(&self) -> &Lives {
         self.lives.get_or_init(|| Lives::of(self.observed, self.options.size))
+    }
+
+    /// Stretches of the run between which a placement may change; looked up when first asked for.
+    pub fn segments(&self) -> &[Segment] {
+        self.segments.get_or_init(|| segments::of(self.observed, &self.model().demand))
     }
 
     /// The predicted time of a plan that gives the sites these tiers, in ns, with what does not fit where it lands.

@@ -174,6 +174,7 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
         most_anonymous: all.iter().map(|o| o.most_anonymous).max().flatten(),
         losses: losses(&all),
         touches: touches(&all, &renamed),
+        regions: if others.is_empty() { first.regions.clone() } else { Vec::new() },
         ..first.clone()
     };
     if let Some(other) = others.iter().find(|o| o.threshold != first.threshold) {
@@ -442,6 +443,8 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
         elsewhere: rates.elsewhere.clone(),
         rest: rates.rest.map(more),
         sites,
+        // When regions begin is known of the run with the sizes, and what happens then of the other one.
+        regions: Vec::new(),
         ..sizes.clone()
     };
     // How large the rest is the run with the sizes knows, whose readings are of other moments than the timeline's.

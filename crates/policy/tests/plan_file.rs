@@ -30,7 +30,18 @@ fn example() -> Plan {
     let seen = observed(vec![smalloc, site(2, 12345, 10.0, 0.0), site(3, 1 << 20, 0.0, 0.0)]);
     let mut machine = platform(vec![tier("dram", 0, 12 << 30), tier("cxl", 1, 64 << 30)]);
     machine.tiers[1].dir = Some("/mnt/dax".into());
-    policies::find("density").unwrap().decide(&seen, &machine, &Options::default()).unwrap()
+    let mut plan = policies::find("density").unwrap().decide(&seen, &machine, &Options::default()).unwrap();
+    let frame = plan.sites.iter().flat_map(|s| &s.frames).next().unwrap().clone();
+    let split = || Parts::spread(61).map(|parts| Split { parts, rest: "cxl".into() });
+    let moved =
+        |site: SiteId, tier: &str| PlannedMove { site, tier: tier.into(), split: split().filter(|s| s.rest != tier) };
+    plan.phases = vec![PlannedPhase {
+        begins: SiteId(0xfeed),
+        number: 3,
+        frame,
+        moves: vec![moved(SiteId(2), "cxl"), moved(SiteId(0x1a2b_3c4d_5e6f_7081), "dram")],
+    }];
+    plan
 }
 
 #[test]
@@ -53,9 +64,9 @@ fn a_file_is_read_or_the_reason_names_it() {
     assert!(plan_file::read(&path).unwrap_err().to_string().ends_with("make a plan of it with `hearth plan`"));
     std::fs::write(&path, b"\x7fELF\xff\xfe").unwrap();
     assert!(plan_file::read(&path).unwrap_err().to_string().ends_with("this is not a Hearth plan: it is not text"));
-    std::fs::write(&path, plan_file::to_toml(&plan).replace("version = 2", "version = 9")).unwrap();
+    std::fs::write(&path, plan_file::to_toml(&plan).replace("version = 3", "version = 9")).unwrap();
     let error = plan_file::read(&path).unwrap_err().to_string();
-    assert!(error.starts_with(&format!("{}, line 9: this plan has version 9", path.display())), "{error}");
+    assert!(error.starts_with(&format!("{}, line 10: this plan has version 9", path.display())), "{error}");
     std::fs::remove_file(&path).unwrap();
     let error = plan_file::read(&path).unwrap_err().to_string();
     assert!(error.starts_with(&path.display().to_string()) && error.contains("cannot read the plan"), "{error}");
@@ -92,10 +103,10 @@ fn bad_plans_are_explained_with_their_line() {
     let good = plan_file::to_toml(&example());
     let line_of = |text: &str, what: &str| text[..text.find(what).unwrap()].matches('\n').count() + 1;
     let cases = [
-        ("version = 2", "version = 3", "version = 3", "this plan has version 3, and this Hearth reads up to version 2"),
-        ("version = 2", "version = 0", "version = 0", "there is no version 0"),
+        ("version = 3", "version = 4", "version = 4", "this plan has version 4, and this Hearth reads up to version 3"),
+        ("version = 3", "version = 0", "version = 0", "there is no version 0"),
         (
-            "version = 2",
+            "version = 3",
             "version = \"x\"",
             "version = \"x\"",
             "this is not a Hearth plan, or a damaged one: invalid type",
@@ -138,6 +149,9 @@ fn bad_plans_are_explained_with_their_line() {
         ("lmp+0x1a2b3c", "lmp+0x1a2z3c", "lmp+0x1a2z3c", "`lmp+0x1a2z3c` is not a frame"),
         ("lmp+0x1a2b3c", "lpm+0x1a2b3c", "lpm+0x1a2b3c", "no [[module]] of this plan is called `lpm`"),
         ("\"lmp+0x2b3c  main\"", "\"0x1\", \"  inlined into  g\"", "\"0x1\"", "there is no frame above"),
+        ("number = 3", "number = 0", "number = 0", "regions are counted from 1"),
+        ("begins = \"000000000000feed\"", "begins = \"feed\"", "begins = \"feed\"", "`feed` is not a site id"),
+        ("tier = \"cxl\" },", "tier = \"hbm\" },", "tier = \"hbm\" },", "there is no tier `hbm`"),
         ("platform = \"bench\"", "platform = ", "platform = ", "this is not a Hearth plan, or a damaged one"),
     ];
     for (old, new, place, expected) in cases {
@@ -156,10 +170,13 @@ fn bad_plans_are_explained_with_their_line() {
 
 #[test]
 fn a_site_split_by_hand_is_read_or_refused_with_its_line() {
-    let good = plan_file::to_toml(&example());
-    let split = |lines: &str| {
+    let good = plan_file::to_toml(&Plan { phases: vec![], ..example() });
+    let split_in = |good: &str, lines: &str| {
         plan_file::from_toml(&good.replacen("tier = \"dram\"\n", &format!("tier = \"dram\"\n{lines}"), 1))
     };
+    let split = |lines: &str| split_in(&good, lines);
+    let error = split_in(&plan_file::to_toml(&example()), "parts = \"0-15\"\nrest = \"cxl\"\n").unwrap_err();
+    assert!(error.line.is_some() && error.to_string().contains("no phase can move it"), "{error}");
     let read = split("parts = \"0-15\"\nrest = \"cxl\"\n").unwrap();
     let site = read.sites.iter().find(|s| s.split.is_some()).unwrap();
     assert_eq!(site.target(), "0-15 dram, rest cxl");
@@ -215,6 +232,7 @@ prop_compose! {
         words in (text(), prop::collection::vec(text(), 0..3), text(), any::<u64>()),
         names in prop::collection::hash_set("[a-z0-9]{1,8}", 1..4),
         tiers in prop::collection::vec((prop::collection::vec(any::<u32>(), 0..3), prop::option::of(1u64..i64::MAX as u64), prop::option::of("[ -~]{0,9}")), 4),
+        phases in prop::collection::vec((any::<u64>(), 1u64..1 << 40, frame(), prop::collection::vec((any::<u64>(), any::<prop::sample::Index>()), 0..3)), 0..3),
         sites in prop::collection::btree_map(any::<u64>(), (text(), any::<prop::sample::Index>(), 0.0f64..=1.0, 0u64..i64::MAX as u64, prop::option::of(0u64..1 << 40), prop::collection::vec(frame(), 0..4)), 0..5),
     ) -> Plan {
         let names: Vec<String> = names.into_iter().collect();
@@ -233,6 +251,12 @@ prop_compose! {
                 split: split_of(id, &names, tier.get(&names)),
                 id: SiteId(id), why: label.clone(), label, tier: tier.get(&names).clone(), miss_share,
                 peak: Bytes(peak), resident: resident.map(Bytes), frames,
+            }).collect(),
+            phases: phases.into_iter().map(|(begins, number, frame, moves)| PlannedPhase {
+                begins: SiteId(begins), number, frame,
+                moves: moves.into_iter().map(|(site, tier)| PlannedMove {
+                    site: SiteId(site), split: split_of(site, &names, tier.get(&names)), tier: tier.get(&names).clone(),
+                }).collect(),
             }).collect(),
         }
     }

@@ -6,7 +6,7 @@ use crate::estimate::{Burst, Exposure, PAGE, SiteEstimate, SiteSamples, Visit, e
 use crate::schema::LAB;
 use crate::touches::touches;
 use crate::writer::Cohort;
-use model::observed::{self, Loss, TimePoint};
+use model::observed::{self, Loss, Region, TimePoint};
 use model::{
     Apart, Asked, Bytes, ChunkAt, Frame, Life, Lines, Module, Nanos, Observed, Pattern, PlannedTier, Site, SiteId,
     SiteKind, SiteUse, SourceLine,
@@ -544,6 +544,23 @@ fn lines(db: &Connection) -> Result<HashMap<Option<i64>, Lines>> {
     s.query_map([], |r| Ok((r.get(0)?, Lines { ahead: r.get(1)?, beside: r.get(2)?, written: r.get(3)? })))?.collect()
 }
 
+/// Beginnings of parallel regions, in order of time.
+fn regions(db: &Connection, stacks: &HashMap<i64, Site>) -> Result<Vec<Region>> {
+    let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
+    if version < 9 {
+        return Ok(Vec::new());
+    }
+    let mut s = db.prepare("SELECT site, number, start_ns FROM region ORDER BY start_ns")?;
+    let mut out = Vec::new();
+    let mut rows = s.query([])?;
+    while let Some(r) = rows.next()? {
+        if let Some((id, frame)) = stacks.get(&r.get(0)?).and_then(|s| Some((s.id, s.frames.first()?.clone()))) {
+            out.push(Region { id, number: unsigned(r, 1)?, at: Nanos(unsigned(r, 2)?), frame });
+        }
+    }
+    Ok(out)
+}
+
 /// The whole profile, summed up.
 pub(crate) fn observed(db: &Connection) -> Result<Observed> {
     let stored: bool = db.query_row("SELECT EXISTS (SELECT 1 FROM estimate)", [], |r| r.get(0))?;
@@ -552,6 +569,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
     let symbols = symbols(db)?;
     let mut stacks = call_stacks(db, &symbols)?;
     let names: HashMap<i64, SiteId> = stacks.iter().map(|(row, site)| (*row, site.id)).collect();
+    let regions = regions(db, &stacks)?;
     let touches = touches(db, &symbols.modules, &symbols.lines, &names)?;
     let tiers: Option<String> =
         db.query_row("SELECT value FROM meta WHERE key = 'tiers'", [], |r| r.get(0)).optional()?;
@@ -682,6 +700,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             most_anonymous,
             losses: Vec::clone(&losses),
             touches: touches.clone(),
+            regions: regions.clone(),
             tiers: tiers.clone(),
         })
     })

@@ -446,6 +446,12 @@ impl Writer {
         self.put("UPDATE site SET stack = ?, number = ? WHERE id = ?", params![stack, apart.number, row])
     }
 
+    /// A parallel region began for so many times; its function is a site of one frame.
+    pub fn region(&mut self, region: SiteId, number: u64, start_ns: u64) -> Result<(), Error> {
+        let row = self.site(region)?;
+        self.put("INSERT INTO region VALUES (?, ?, ?)", params![row, number as i64, start_ns as i64])
+    }
+
     /// Gives a site its call stack. The same site of another process says the same and changes nothing.
     pub fn frames(&mut self, site: SiteId, frames: &[FrameRow], truncated: bool) -> Result<(), Error> {
         let row = self.site(site)?;

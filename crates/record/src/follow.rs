@@ -116,6 +116,10 @@ pub trait Sink {
     fn site(&mut self, process: usize, site: SiteId, stack: &Stack) -> Result<(), Error> {
         Ok(())
     }
+    /// A parallel region began for so many times: its function is a site of one frame.
+    fn region(&mut self, process: usize, region: SiteId, number: u64, time_ns: u64) -> Result<(), Error> {
+        Ok(())
+    }
     /// A static variable was found: a site of its own, named, at an offset of its module. An empty name: what is left of
     /// the module's data.
     fn variable(
@@ -458,6 +462,7 @@ impl Follower {
                 self.fresh.insert(addr, object);
                 sink.born(self.process, &object)?;
             }
+            What::Region { region, number } => sink.region(self.process, region, number, time)?,
             What::Unmap { addr, size } => {
                 self.settle(tally, sink)?;
                 self.clear(addr, size, time, tally, sink)?;

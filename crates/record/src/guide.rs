@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wire::identity;
-use wire::image::{Contents, ImageStatic, ImageTier, Source, Target};
+use wire::image::{Contents, ImageMove, ImageStatic, ImageTier, Source, Target};
 use wire::process::MAX_TIERS;
 
 // What planners believe of splits is what the runtime does.
@@ -93,6 +93,13 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
                 }
             }
         }
+        match plan.phases.iter().filter(|p| p.frame.module.as_ref() == Some(module)).count() {
+            0 => {}
+            n => notes.push(format!(
+                "{} was rebuilt since it was profiled, and {n} phases begin in it: parallel regions are not found again in another build, so nothing moves with these",
+                module.name()
+            )),
+        }
         let matched = found.values().filter(|f| f.is_ok()).count();
         notes.push(format!(
             "{} was rebuilt since it was profiled: {matched} of {} frames were found again by function, file and line",
@@ -105,8 +112,27 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
         plan.tiers.iter().map(|t| ImageTier { source: source(t), budget: t.budget.map(|b| b.0) }).collect();
     let target_of: BTreeMap<SiteId, Target> = sites.iter().map(|(id, target)| (SiteId(*id), *target)).collect();
     let statics = variables(plan, &modules, program, &target_of, &mut lost);
-    let contents =
-        Contents { tiers: &tiers, default_tier, sites: &sites, translations: &translations, statics: &statics };
+    let mut moves = Vec::new();
+    for phase in &plan.phases {
+        for m in &phase.moves {
+            let who = format!("site {} in a phase", m.site);
+            let tier = tier_named(&m.tier, &who)?;
+            let (parts, rest) = match &m.split {
+                None => (model::Parts::OF, tier),
+                Some(s) => (s.parts.count(), tier_named(&s.rest, &who)?),
+            };
+            let (region, number, site, parts) = (phase.begins.0, phase.number, m.site.0, parts as u8);
+            moves.push(ImageMove { region, number, site, tier, parts, rest });
+        }
+    }
+    let contents = Contents {
+        tiers: &tiers,
+        default_tier,
+        sites: &sites,
+        translations: &translations,
+        statics: &statics,
+        moves: &moves,
+    };
     let mut image = vec![0; contents.words()];
     contents
         .write(&mut image)
@@ -152,7 +178,8 @@ fn variables(
 
 /// The plan's modules, each once.
 fn modules(plan: &Plan) -> Vec<Module> {
-    let mut all: Vec<Module> = plan.sites.iter().flat_map(|s| &s.frames).filter_map(|f| f.module.clone()).collect();
+    let frames = plan.sites.iter().flat_map(|s| &s.frames).chain(plan.phases.iter().map(|p| &p.frame));
+    let mut all: Vec<Module> = frames.filter_map(|f| f.module.clone()).collect();
     all.sort();
     all.dedup();
     all
@@ -302,6 +329,7 @@ mod tests {
                 resident: None,
                 frames: vec![Frame { module: Some(module), offset: 4096, source: vec![] }],
             }],
+            phases: vec![],
         }
     }
 

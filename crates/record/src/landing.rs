@@ -2,7 +2,7 @@
 
 use crate::Outcome;
 use crate::guide::Guide;
-use model::landing::{Landing, SiteLanding, TierLanding, Unlisted, Unmatched};
+use model::landing::{Landing, Moved, SiteLanding, TierLanding, Unlisted, Unmatched};
 use model::{Bytes, Plan, PlannedSite, PlannedTier};
 use std::collections::HashSet;
 
@@ -42,11 +42,12 @@ pub fn landing(plan: &Plan, guide: &Guide, outcome: &Outcome) -> Landing {
         sites.push(SiteLanding {
             id: planned.id,
             label: planned.label.clone(),
-            planned: planned.target(),
+            planned: planned.target() + if plan.moves(planned.id) { ", then by phase" } else { "" },
             peak: Bytes(seen.peak),
             placed: seen.bytes_in_tier.iter().take(plan.tiers.len()).map(|&b| Bytes(b)).collect(),
             resident: seen.fullest.iter().map(|(&node, &bytes)| (node, Bytes(bytes))).collect(),
-            on_planned: as_planned(plan, planned, seen.fullest.iter().map(|(&n, &b)| (n, b))),
+            on_planned: as_planned(plan, planned, seen.fullest.iter().map(|(&n, &b)| (n, b)))
+                .filter(|_| !plan.moves(planned.id)),
         });
     }
     let named: HashSet<_> = plan.sites.iter().map(|s| s.id).collect();
@@ -66,7 +67,13 @@ pub fn landing(plan: &Plan, guide: &Guide, outcome: &Outcome) -> Landing {
     }
     notes.extend(outcome.losses.iter().map(|l| l.note.clone()));
     notes.dedup();
-    Landing { outcome: outcome.how.clone(), tiers, sites, unmatched, unlisted, notes }
+    let share = || count("moved_there") as f64 / count("moved_asked") as f64;
+    let moved = (!plan.phases.is_empty()).then(|| Moved {
+        objects: count("moved"),
+        bytes: Bytes(count("moved_bytes")),
+        there: (count("moved_asked") > 0).then(share),
+    });
+    Landing { outcome: outcome.how.clone(), tiers, sites, unmatched, moved, unlisted, notes }
 }
 
 /// Share of the resident bytes that lie where the plan wants them: of a split site in each tier at most as much as is to be there.

@@ -918,6 +918,15 @@ fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
     .into_iter()
     .map(|(name, value)| (name.to_string(), value.load(Relaxed)))
     .collect();
+    let moved = [
+        ("moved", &c.moved),
+        ("moved_bytes", &c.moved_bytes),
+        ("moved_asked", &c.moved_asked),
+        ("moved_there", &c.moved_there),
+    ];
+    for (name, value) in moved.into_iter().filter(|_| c.moved.load(Relaxed) > 0) {
+        out.push((name.to_string(), value.load(Relaxed)));
+    }
     for (name, values) in [("fell_back", &c.fell_back), ("fell_back_bytes", &c.fell_back_bytes)] {
         for (tier, value) in values.iter().enumerate().filter(|(_, v)| v.load(Relaxed) > 0) {
             out.push((format!("{name}_{tier}"), value.load(Relaxed)));

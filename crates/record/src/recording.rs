@@ -280,6 +280,9 @@ fn complete(
     sink.flush()?;
     sink.tell_churn()?;
     sink.tell_chunks()?;
+    for (region, number, start_ns) in std::mem::take(&mut sink.regions.begun) {
+        sink.writer.region(region, number, start_ns)?;
+    }
     let ToProfile { mut writer, progress, elsewhere, .. } = sink;
     let mut unknown = unknown;
     if unwatched && elsewhere >= UNWATCHED {
@@ -364,6 +367,39 @@ fn machine(options: &Options, sampler: &str) -> (Machine, Vec<(&'static str, Str
 }
 
 /// Writes what happens into a profile. Objects wait until the next tick, so that short-lived ones are written once.
+/// Beginnings of parallel regions, thinned out as they become many: a timeline has a few hundred intervals.
+#[derive(Default)]
+struct Regions {
+    process: Option<usize>,
+    begun: Vec<(SiteId, u64, u64)>,
+    /// One of 2 to the power of this is kept, and so many came.
+    kept_of: u32,
+    came: u64,
+}
+
+impl Regions {
+    /// Most that are kept.
+    const MOST: usize = 4096;
+
+    fn add(&mut self, process: usize, region: SiteId, number: u64, time_ns: u64) {
+        if *self.process.get_or_insert(process) != process {
+            return;
+        }
+        if self.came & ((1 << self.kept_of) - 1) == 0 {
+            self.begun.push((region, number, time_ns));
+        }
+        self.came += 1;
+        if self.begun.len() >= Regions::MOST {
+            let mut place = 0;
+            self.begun.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            self.kept_of += 1;
+        }
+    }
+}
+
 struct ToProfile<'a> {
     writer: Writer,
     processes: Vec<i64>,
@@ -378,6 +414,8 @@ struct ToProfile<'a> {
     sampled: HashSet<u64>,
     objects: u64,
     samples: u64,
+    /// Beginnings of parallel regions of the first process that had any.
+    regions: Regions,
     /// Bytes of mappings and static variables that were recorded.
     elsewhere: u64,
     progress: &'a mut dyn FnMut(Progress),
@@ -396,6 +434,7 @@ impl<'a> ToProfile<'a> {
             sampled: HashSet::default(),
             objects: 0,
             samples: 0,
+            regions: Regions::default(),
             elsewhere: 0,
             progress,
         }
@@ -500,6 +539,11 @@ impl Sink for ToProfile<'_> {
         self.writer.kind(site, SiteKind::Static)?;
         let function = if name.is_empty() { statics::REST } else { name }.to_string();
         Ok(self.writer.symbol(row, offset, &[SourceLine { function, file: String::new(), line: 0 }])?)
+    }
+
+    fn region(&mut self, process: usize, region: SiteId, number: u64, time_ns: u64) -> Result<(), Error> {
+        self.regions.add(process, region, number, time_ns);
+        Ok(())
     }
 
     fn born(&mut self, process: usize, o: &Object) -> Result<(), Error> {

@@ -49,6 +49,10 @@ pub enum What {
         truncated: bool,
         apart: Option<Apart>,
     },
+    Region {
+        region: SiteId,
+        number: u64,
+    },
     Module {
         index: u16,
         module: Module,
@@ -91,6 +95,7 @@ impl What {
             }
             Event::Unmap { addr, size } => What::Unmap { addr, size },
             Event::Free { addr } => What::Free { addr },
+            Event::Region { region, number } => What::Region { region: SiteId(region), number },
             Event::Site { site, frames, truncated, apart } => {
                 let apart = apart.map(|a| Apart { stack: SiteId(a.stack), number: a.number });
                 What::Site { site: SiteId(site), frames: frames.into(), truncated, apart }

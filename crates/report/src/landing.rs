@@ -28,6 +28,15 @@ pub fn landing(landing: &Landing, width: usize, top: usize) -> String {
         landing.sites.len(),
         words::plural((landing.sites.len() + landing.unmatched.len()) as u64, "planned site"),
     );
+    if let Some(moved) = &landing.moved {
+        let there = |share: f64| format!(", and {:.0}% of the pages looked at were there right after", share * 100.0);
+        out += &format!(
+            "Phases moved {} ({}){}.\n",
+            words::plural(moved.objects, "object"),
+            moved.bytes,
+            moved.there.map_or(String::new(), there)
+        );
+    }
     for tier in landing.tiers.iter().filter(|t| t.fell_back > 0) {
         out += &format!(
             "{} planned for {} ({}) fell back to another tier: {}.\n",
@@ -150,6 +159,7 @@ mod tests {
                 site(2, "mesh (b.f90:9)", "fast", [48, 16], vec![(0, Bytes::mib(48)), (1, Bytes::mib(16))], Some(0.75)),
                 site(3, "brief (c.cpp:7)", "slow", [0, 64], vec![], None),
             ],
+            moved: None,
             unmatched: vec![Unmatched {
                 id: SiteId(4),
                 label: "old (d.c:1)".into(),

@@ -28,6 +28,7 @@ fn plan(policy: &str, sites: &[(u64, &str, f64)]) -> Plan {
                 frames: vec![],
             })
             .collect(),
+        phases: vec![],
     }
 }
 

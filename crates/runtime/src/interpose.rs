@@ -319,5 +319,6 @@ pub unsafe extern "C" fn dlclose(handle: Ptr) -> c_int {
     let f: extern "C" fn(Ptr) -> c_int = unsafe { core::mem::transmute(next) };
     let result = f(handle);
     crate::stack::forget_modules();
+    crate::regions::forget();
     result
 }

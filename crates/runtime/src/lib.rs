@@ -6,7 +6,7 @@
 //! [`sampler`] watches which objects are touched.
 //!
 //! [`mapping`]: the program's own anonymous mappings, which are objects too. [`statics`]: variables that the plan names.
-//! [`split`]: objects that lie in two tiers. [`recent`]: memory that was freed just now. [`small`]: objects smaller than a page, in blocks of their site.
+//! [`regions`]: parallel regions, which phases begin with; [`mover`]: what a phase moves. [`split`]: objects that lie in two tiers. [`recent`]: memory that was freed just now. [`small`]: objects smaller than a page, in blocks of their site.
 //! [`foreign`] knows the processes that are better left alone.
 //! [`sandbox`] falls silent when the program allows itself but a few system calls.
 //! [`limit`] gives address space back to programs that limit their own.
@@ -30,12 +30,14 @@ pub mod limit;
 pub mod manage;
 pub mod mapping;
 pub mod metadata;
+pub mod mover;
 pub mod next;
 pub mod objects;
 pub mod plan;
 pub mod process;
 pub mod range;
 pub mod recent;
+pub mod regions;
 pub mod sampler;
 pub mod sandbox;
 pub mod sites;

@@ -5,7 +5,7 @@ use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
 use crate::sites::{self, Site};
 use crate::tls::{self, Thread};
-use crate::{plan, process, range, recent, sampler, small, split, stack, sys};
+use crate::{mover, plan, process, range, recent, regions, sampler, small, split, stack, statics, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Event, Kind};
 use wire::image::Target;
@@ -102,7 +102,7 @@ fn put(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, ze
             if tier != planned {
                 process::fell_back(planned, size);
             }
-            let object = Object { site: index, bytes: size, split: false };
+            let object = Object::of(index, size);
             enter(thread, at as usize, object, site, tier, false);
             return at;
         }
@@ -121,7 +121,7 @@ fn place_split(thread: &Thread, index: usize, site: &Site, size: usize, align: u
     if !at.is_null() {
         // SAFETY: a fresh object of ours.
         unsafe { split::bind(target, at as usize, size) };
-        enter(thread, at as usize, Object { site: index, bytes: size, split: true }, site, rest, false);
+        enter(thread, at as usize, Object { split: true, ..Object::of(index, size) }, site, rest, false);
     }
     at
 }
@@ -160,7 +160,17 @@ fn open(addr: usize, object: Object) {
     sampler::object_born(object.bytes);
 }
 
-/// Bytes of an object that lie in another tier than its address, and that tier.
+/// A parallel region of this function begins in the calling thread. Those of the process's first one count: each of a team may
+/// begin others, and their number is a matter of chance.
+pub fn region(function: usize) {
+    let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
+    process::adopt(busy.0, false);
+    if process::info().is_some_and(|h| h.pid.load(Relaxed) == busy.0.tid.get()) {
+        regions::begins(busy.0, function);
+    }
+}
+
+/// Bytes of a split object that lie in another tier than its address, and that tier.
 fn guest(object: Object) -> (usize, usize) {
     let site = sites::at(object.site).filter(|_| object.split);
     site.map(Site::target).map_or((0, 0), |t| (split::bytes(t.parts, object.bytes), usize::from(t.tier)))
@@ -174,7 +184,11 @@ fn close(addr: usize) -> Option<Object> {
         site.let_go(object.bytes);
     }
     let (guest, tier) = guest(object);
-    plan::count_out(range::tier_of(addr), object.bytes - guest);
+    if object.moved.is_some() {
+        mover::ended(addr, object);
+    } else {
+        plan::count_out(range::tier_of(addr), object.bytes - guest);
+    }
     if guest != 0 {
         plan::guest_out(tier, guest);
     }
@@ -255,6 +269,9 @@ fn release(addr: usize) {
     if let Some(site) = sites::at(object.site).filter(|_| object.split) {
         split::unbind(site.target(), addr, object.bytes);
     }
+    if object.moved.is_some() {
+        mover::clear(addr, object.bytes);
+    }
     match busy {
         Some(busy) => recent::release(addr, object.bytes, number(busy.0)),
         None => heap::release(addr),
@@ -277,8 +294,8 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
     let (index, site) = sites::claim_anew(old.site, index, site, size);
     tell(busy.0, site);
     let (planned, tier) = (usize::from(site.target().tier), range::tier_of(addr));
-    // What is in two tiers, or is to be, becomes another object.
-    let whole = !old.split && site.target().parts == 0;
+    // What is in two tiers or was moved, or is to be in two, becomes another object.
+    let whole = !old.split && old.moved.is_none() && site.target().parts == 0;
     if whole
         && planned == tier
         && (size <= old.bytes || plan::has_room(tier, size - old.bytes))
@@ -286,7 +303,7 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
     {
         close(addr);
         // Its beginning says, by `realloc`, that the one at its address has ended.
-        enter(busy.0, addr, Object { site: index, bytes: size, split: false }, site, tier, true);
+        enter(busy.0, addr, Object::of(index, size), site, tier, true);
         return addr as *mut u8;
     }
     if whole && heap::can_move(addr) && !too_much(size) {
@@ -298,7 +315,7 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
             if tier != planned {
                 process::fell_back(planned, size);
             }
-            let object = Object { site: index, bytes: size, split: false };
+            let object = Object::of(index, size);
             enter(busy.0, new as usize, object, site, tier, true);
             return new;
         }
@@ -438,6 +455,7 @@ pub fn variable(addr: usize, size: usize, counts: usize, site: u64, target: Targ
                 process::fell_back(planned, counts);
             }
             plan::count_in(tier, counts);
+            statics::lies(addr, size, counts, site, tier);
             return publish(tier as u8);
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::{range, sys};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use wire::process::MAX_TIERS;
 
 const PAGE: usize = 4096;
 static TABLE: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
@@ -16,11 +17,35 @@ pub struct Object {
     pub bytes: usize,
     /// It lies in two tiers.
     pub split: bool,
+    /// It was moved, and lies elsewhere than its address says.
+    pub moved: Option<Moved>,
+}
+
+/// Where a moved object lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// In this tier.
+    To(u8),
+    /// In part; [`crate::mover`] has written down under this number which one.
+    Part(u8),
+}
+
+/// Most objects that have moved in part.
+pub const MOST_PARTED: usize = 15 - MAX_TIERS;
+
+impl Object {
+    /// An object that lies where its address says.
+    pub fn of(site: usize, bytes: usize) -> Object {
+        Object { site, bytes, split: false, moved: None }
+    }
 }
 
 const SITE_BITS: u32 = 16;
 const HANDS_OFF: u64 = 1 << 63;
 const SPLIT: u64 = 1 << 62;
+/// Where it stands where a moved object lies, in four bits: 1 + tier, or 1 + number of tiers + number of its entry.
+const MOVED_AT: u32 = 58;
+const MOVED: u64 = 0xf << MOVED_AT;
 const _: () = assert!(crate::sites::MAX_SITES < 1 << SITE_BITS);
 
 /// Maps the table for `tiers` tiers; `false` if there is no address space for it.
@@ -61,8 +86,34 @@ fn word(addr: usize) -> Option<&'static AtomicU64> {
 /// Enters an object.
 pub fn enter(addr: usize, object: Object) {
     if let Some(word) = word(addr) {
-        let split = if object.split { SPLIT } else { 0 };
-        word.store((object.bytes as u64) << SITE_BITS | (object.site as u64 + 1) | split, Release);
+        word.store(pack(object), Release);
+    }
+}
+
+fn pack(object: Object) -> u64 {
+    let split = if object.split { SPLIT } else { 0 };
+    let moved = match object.moved {
+        None => 0,
+        Some(Moved::To(tier)) => 1 + u64::from(tier),
+        Some(Moved::Part(entry)) => 1 + MAX_TIERS as u64 + u64::from(entry),
+    } << MOVED_AT;
+    (object.bytes as u64) << SITE_BITS | (object.site as u64 + 1) | split | moved
+}
+
+/// Says otherwise of an object, if it is still what it was.
+pub fn replace(addr: usize, old: Object, new: Object) -> bool {
+    let Some(word) = word(addr) else { return false };
+    let found = word.load(Acquire);
+    let kept = found & HANDS_OFF;
+    found & !HANDS_OFF == pack(old) && word.compare_exchange(found, pack(new) | kept, AcqRel, Acquire).is_ok()
+}
+
+/// The objects that begin in so many bytes of a tier's part of the range.
+pub fn each(start: usize, len: usize, mut each: impl FnMut(usize, Object)) {
+    for addr in (start..start + len).step_by(PAGE) {
+        if let Some(object) = get(addr) {
+            each(addr, object);
+        }
     }
 }
 
@@ -120,5 +171,10 @@ pub fn take(addr: usize) -> Option<Object> {
 
 fn unpack(word: u64) -> Option<Object> {
     let site = (word & ((1 << SITE_BITS) - 1)).checked_sub(1)? as usize;
-    Some(Object { site, bytes: ((word & !(HANDS_OFF | SPLIT)) >> SITE_BITS) as usize, split: word & SPLIT != 0 })
+    let moved = ((word & MOVED) >> MOVED_AT).checked_sub(1).map(|n| match (n as usize).checked_sub(MAX_TIERS) {
+        None => Moved::To(n as u8),
+        Some(entry) => Moved::Part(entry as u8),
+    });
+    let bytes = ((word & !(HANDS_OFF | SPLIT | MOVED)) >> SITE_BITS) as usize;
+    Some(Object { site, bytes, split: word & SPLIT != 0, moved })
 }

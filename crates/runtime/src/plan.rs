@@ -18,6 +18,8 @@ static RESIDENT: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_
 static SINCE: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
 /// Bytes of split objects that lie in this tier and have their addresses in another one's part of the range.
 static GUESTS: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
+/// Bytes of moved objects that lie in another tier than this one, which their addresses are of.
+static AWAY: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
 static NEXT_READING: [AtomicU64; MAX_TIERS] = [const { AtomicU64::new(0) }; MAX_TIERS];
 static READING: AtomicU32 = AtomicU32::new(0);
 
@@ -84,6 +86,16 @@ pub fn guest_out(tier: usize, bytes: usize) {
     GUESTS.get(tier).into_iter().for_each(|guests| _ = guests.fetch_sub(bytes, Relaxed));
 }
 
+/// So many bytes with addresses of this tier lie in another one.
+pub fn leaves(tier: usize, bytes: usize) {
+    AWAY.get(tier).into_iter().for_each(|away| _ = away.fetch_add(bytes, Relaxed));
+}
+
+/// They do so no more.
+pub fn comes_home(tier: usize, bytes: usize) {
+    AWAY.get(tier).into_iter().for_each(|away| _ = away.fetch_sub(bytes, Relaxed));
+}
+
 /// Bytes of all live objects.
 pub fn live() -> usize {
     LIVE.iter().map(|live| live.load(Relaxed)).fold(0, usize::saturating_add)
@@ -106,7 +118,9 @@ pub fn has_room(tier: usize, bytes: usize) -> bool {
     read_residency(tier);
     // Of guests nobody asks: they count whole.
     let guests = GUESTS.get(tier).map_or(0, |guests| guests.load(Relaxed));
-    [since.load(Relaxed), guests, bytes].iter().fold(resident.load(Relaxed), |a, b| a.saturating_add(*b)) <= budget
+    let away = AWAY.get(tier).map_or(0, |away| away.load(Relaxed));
+    let here = resident.load(Relaxed).saturating_sub(away);
+    [since.load(Relaxed), guests, bytes].iter().fold(here, |a, b| a.saturating_add(*b)) <= budget
 }
 
 /// Asks the kernel how much of a tier's memory is resident, at most a twentieth of the time.
@@ -166,6 +180,14 @@ pub fn forget_files() {
 /// Whether a tier's memory is a matter of binding alone: then parts of an object may lie in it wherever the object is.
 pub fn can_be_bound(tier: usize) -> bool {
     matches!(image().and_then(|i| i.tier(tier)).map(|t| t.source), Some(Source::Nodes(_)))
+}
+
+/// Whether a node is one of a tier's.
+pub fn is_on(tier: usize, node: u32) -> bool {
+    match image().and_then(|i| i.tier(tier)).map(|t| t.source) {
+        Some(Source::Nodes(mask)) => 1u128.checked_shl(node).is_some_and(|bit| mask & bit != 0),
+        _ => false,
+    }
 }
 
 /// Makes `size` bytes at `addr` (`offset` within the tier's part of the range) usable and binds them to the tier's

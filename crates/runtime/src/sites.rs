@@ -11,7 +11,7 @@ use crate::{plan, sys};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::event::Apart;
 use wire::identity::{self, APART, mix};
-use wire::image::{SPLIT_FROM, Target};
+use wire::image::{PARTS, SPLIT_FROM, Target};
 
 /// Most sites of a process; one that finds no room is counted and its objects pass through.
 pub const MAX_SITES: usize = 1 << 14;
@@ -27,6 +27,8 @@ pub struct Site {
     tier: AtomicU8,
     /// See [`Target`].
     rest: AtomicU8,
+    /// Where its objects belong since a phase said so: tier, tier of the rest, and number of parts, each a byte; 0: none did.
+    sent: AtomicU32,
     /// When a page of it was last armed for a burst, in ms of CLOCK_MONOTONIC (wrapping).
     pub burst_at: AtomicU32,
     /// What the sampler saw of it lately, in points that are halved now and then, and when they were (ms, wrapping).
@@ -49,6 +51,24 @@ pub struct Site {
     pub live: AtomicUsize,
     /// Addresses of some live objects; 0: free.
     pub objects: [AtomicUsize; REMEMBERED],
+}
+
+/// Where a phase sends the objects of a site: so many of [`PARTS`] parts of each, the first ones, to a tier, the others to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Tier of the first parts.
+    pub tier: u8,
+    /// Tier of the others.
+    pub rest: u8,
+    /// How many these are; all: nothing is elsewhere.
+    pub parts: u8,
+}
+
+impl Place {
+    /// The tier of most of it.
+    pub fn most(self) -> u8 {
+        if u32::from(self.parts) > PARTS / 2 { self.tier } else { self.rest }
+    }
 }
 
 static TABLE: AtomicPtr<Site> = AtomicPtr::new(core::ptr::null_mut());
@@ -196,6 +216,23 @@ impl Site {
         }
         let tier = self.tier.load(Acquire).saturating_sub(1);
         Target { tier, rest: self.rest.load(Relaxed), parts: self.parts.load(Relaxed) }
+    }
+
+    /// From now on its objects belong there. One whose objects are split from the beginning stays as it is.
+    pub fn send_to(&self, to: Place) {
+        if self.target().parts == 0 {
+            // One that comes to life is where most of it belongs, until the next phase.
+            let tier = to.most();
+            self.rest.store(tier, Relaxed);
+            self.tier.store(tier + 1, Release);
+            self.sent.store(u32::from_le_bytes([to.tier, to.rest, to.parts, 0]), Release);
+        }
+    }
+
+    /// Where its objects belong, if a phase said so.
+    pub fn sent_to(&self) -> Option<Place> {
+        let [tier, rest, parts, _] = self.sent.load(Acquire).to_le_bytes();
+        (parts != 0).then_some(Place { tier, rest, parts })
     }
 
     /// Counts an object in, and remembers it if there is room or chance wills it: every live object is to have

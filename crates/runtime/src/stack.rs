@@ -74,6 +74,26 @@ pub fn module_at(address: usize) -> Option<(u64, usize)> {
     unwinder()?.module_at(address)
 }
 
+/// The id of a function, as a site of one frame: its first instruction is taken for a return address one byte further, as
+/// those are looked up one byte before.
+pub fn function_id(function: usize) -> u64 {
+    let token = unwinder().map_or(0, |u| u.token_of(function + 1));
+    identity::site_id(identity::chain(identity::EMPTY_SITE, token))
+}
+
+/// Publishes the one frame of a function. `false` if that could not be done now.
+pub fn publish_function(thread: &Thread, id: u64, function: usize) -> bool {
+    let Some(unwinder) = unwinder() else { return false };
+    let (module, offset) = unwinder.frame_of(function + 1);
+    let word = u64::from(module) << 48 | offset & ((1 << 48) - 1);
+    publish_module(unwinder, thread, module)
+        && process::publish(
+            thread,
+            process::time(),
+            Event::Site { site: id, frames: &[word], truncated: false, apart: None },
+        )
+}
+
 /// Publishes the stack of the site that allocates right now, after the modules it refers to. `false` if that could not
 /// be done now; the site's next allocation tries again.
 pub fn publish(thread: &Thread, site: u64, apart: Option<Apart>) -> bool {

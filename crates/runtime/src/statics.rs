@@ -8,7 +8,7 @@
 use crate::mapping::{self, Mapping};
 use crate::{manage, plan, sampler, sites, stack};
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use wire::event::STATIC_DATA;
 use wire::session::ARMED_FROM;
 
@@ -20,6 +20,80 @@ const MUCH: usize = 256 << 10;
 
 /// Most stretches of data that the sampler is given.
 const STRETCHES: usize = 64;
+
+/// Most variables that phases move.
+const MOVABLE: usize = 64;
+
+/// A variable that phases move.
+pub struct Movable {
+    /// Its whole pages: from.
+    pub start: usize,
+    /// Behind them.
+    pub end: usize,
+    /// Bytes that it counts in budgets.
+    pub counts: usize,
+    entry: &'static Entry,
+}
+
+struct Entry {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    counts: AtomicUsize,
+    /// 1 + index of its site; 0: no entry.
+    site: AtomicUsize,
+    tier: AtomicUsize,
+}
+
+static VARIABLES: [Entry; MOVABLE] = [const {
+    Entry {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+        counts: AtomicUsize::new(0),
+        site: AtomicUsize::new(0),
+        tier: AtomicUsize::new(0),
+    }
+}; MOVABLE];
+
+impl Movable {
+    /// Its site.
+    pub fn site(&self) -> Option<&'static sites::Site> {
+        sites::at(self.entry.site.load(Relaxed).checked_sub(1)?)
+    }
+
+    /// The tier that it lies in.
+    pub fn tier(&self) -> usize {
+        self.entry.tier.load(Relaxed)
+    }
+
+    /// From now on it lies in this one.
+    pub fn lies_in(&self, tier: usize) {
+        self.entry.tier.store(tier, Relaxed);
+    }
+}
+
+/// The variables that phases move.
+pub fn each_movable(mut each: impl FnMut(Movable)) {
+    for entry in VARIABLES.iter().take_while(|e| e.site.load(Acquire) != 0) {
+        let [start, end, counts] = [&entry.start, &entry.end, &entry.counts].map(|w| w.load(Relaxed));
+        each(Movable { start, end, counts, entry });
+    }
+}
+
+/// A variable lies in a tier; remembered if a phase moves it.
+pub fn lies(addr: usize, size: usize, counts: usize, id: u64, tier: usize) {
+    if !plan::image().is_some_and(|i| i.moves().any(|m| m.site == id)) {
+        return;
+    }
+    let free = VARIABLES.iter().find(|e| e.site.load(Relaxed) == 0);
+    if let (Some(entry), Some((site, _))) = (free, sites::find(id)) {
+        for (word, value) in
+            [(&entry.start, addr), (&entry.end, addr + size), (&entry.counts, counts), (&entry.tier, tier)]
+        {
+            word.store(value, Relaxed);
+        }
+        entry.site.store(site + 1, Release);
+    }
+}
 
 /// The loaded modules: an address in each, and their large stretches of writable data.
 struct Modules {

@@ -125,7 +125,7 @@ pub unsafe fn return_from_signal(stack: usize) -> ! {
 /// # Safety
 /// `stack` must be the 16-byte aligned end of a mapping that nothing else uses, and `entry` must use no thread-local
 /// storage and no libc function that does.
-pub unsafe fn bare_thread(stack: usize, entry: extern "C" fn()) -> bool {
+unsafe fn bare_thread(stack: usize, entry: extern "C" fn()) -> bool {
     let flags = libc::CLONE_VM
         | libc::CLONE_FS
         | libc::CLONE_FILES
@@ -134,6 +134,23 @@ pub unsafe fn bare_thread(stack: usize, entry: extern "C" fn()) -> bool {
         | libc::CLONE_SYSVSEM;
     // SAFETY: the caller's.
     unsafe { hearth_clone(flags as usize, stack, entry) > 0 }
+}
+
+/// The same with all signals blocked in it for ever.
+///
+/// # Safety
+/// As for [`bare_thread`].
+pub unsafe fn helper(stack: usize, entry: extern "C" fn()) -> bool {
+    let all = !0u64;
+    let mut before = 0u64;
+    let (set, get) = (libc::SIG_SETMASK as usize, &raw mut before as usize);
+    // SAFETY: the thread inherits the full mask; this one gets its own back. The rest is the caller's.
+    unsafe {
+        call(libc::SYS_rt_sigprocmask, [set, &raw const all as usize, get, 8, 0, 0]);
+        let started = bare_thread(stack, entry);
+        call(libc::SYS_rt_sigprocmask, [set, get, 0, 8, 0, 0]);
+        started
+    }
 }
 
 /// CLOCK_MONOTONIC in ns, by a real system call where the vDSO cannot be used (a handler must not be trapped).

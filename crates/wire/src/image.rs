@@ -4,22 +4,23 @@
 //! profile was made, return addresses of the new build carry the tokens of the old one (the *translation*).
 //!
 //! Words (native order): magic, version, number of tiers, default tier, number of site slots (a power of two), number
-//! of translation slots (a power of two), offset of text, bytes of text; then for each of [`MAX_TIERS`] tiers eight
+//! of translation slots (a power of two), offset of text, bytes of text, number of static variables, number of moves; then for each of [`MAX_TIERS`] tiers eight
 //! words: budget (bytes, `u64::MAX` none), node mask low, high (nodes 0-127), kind (0 nodes, 1 directory, 2 plain
 //! memory), path offset in text, path length, 0, 0; then site slots of three words (site id or 0, and a target: tier and in
 //! the next byte the tier of the rest; mask of parts, 0 for all); then translation slots of four words (module key, offset, token,
 //! 1 if used); then text; then static variables of seven words (site id, module key, offset, length, bytes that it counts, and a
-//! target). Lookups probe linearly.
+//! target); then moves of four words (region, number, site; tier, in the next byte the tier of the rest, and in the next how many of 64 parts do not go there), those of one phase together. Lookups probe linearly.
 
 use crate::identity::mix;
 use crate::process::MAX_TIERS;
 
 /// First word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HEARTHPL");
-const HEAD_WORDS: usize = 8;
+const HEAD_WORDS: usize = 10;
 const TIER_WORDS: usize = 8;
 const SITE_WORDS: usize = 3;
 const STATIC_WORDS: usize = 7;
+const MOVE_WORDS: usize = 4;
 const SITES_AT: usize = HEAD_WORDS + MAX_TIERS * TIER_WORDS;
 
 /// Where a tier's memory comes from.
@@ -44,6 +45,8 @@ pub struct ImageTier<'a> {
 
 /// Parts of an object that a [`Target`] tells apart.
 pub const PARTS: u32 = u64::BITS;
+/// How many of them a move may name.
+const PARTED: core::ops::RangeInclusive<u8> = 1..=PARTS as u8;
 /// Smallest object, in bytes, that is split; smaller ones go whole to one tier or the other.
 pub const SPLIT_FROM: u64 = 1 << 20;
 
@@ -92,6 +95,25 @@ pub struct Contents<'a> {
     pub translations: &'a [(u64, u64, u64)],
     /// Static variables to move at start.
     pub statics: &'a [ImageStatic],
+    /// What phases move, those of one phase together, in the order in which it is to be done.
+    pub moves: &'a [ImageMove],
+}
+
+/// When a parallel region begins for the n-th time, the objects of a site go to another tier, or the first parts of each do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageMove {
+    /// The region's function, as a site of one frame.
+    pub region: u64,
+    /// Which beginning, from 1.
+    pub number: u64,
+    /// Site id.
+    pub site: u64,
+    /// Where they go.
+    pub tier: u8,
+    /// How many of [`PARTS`] parts of each go there, the first ones; 1 to all.
+    pub parts: u8,
+    /// Where the others go.
+    pub rest: u8,
 }
 
 /// A static variable with its tier.
@@ -116,11 +138,15 @@ impl Contents<'_> {
         ((self.sites.len() * 2 + 2).next_power_of_two(), (self.translations.len() * 2 + 2).next_power_of_two())
     }
 
+    fn tail_words(&self) -> usize {
+        self.statics.len() * STATIC_WORDS + self.moves.len() * MOVE_WORDS
+    }
+
     /// Words the image takes.
     pub fn words(&self) -> usize {
         let (sites, translations) = self.slots();
         let text: usize = self.tiers.iter().map(|t| path(t).len().div_ceil(8)).sum();
-        SITES_AT + sites * SITE_WORDS + translations * 4 + text + self.statics.len() * STATIC_WORDS
+        SITES_AT + sites * SITE_WORDS + translations * 4 + text + self.tail_words()
     }
 
     /// Writes the image into `out`, which has [`Contents::words`] words, all 0. `None` if the contents break a limit.
@@ -139,9 +165,20 @@ impl Contents<'_> {
             site_slots as u64,
             translation_slots as u64,
             text_at as u64,
-            (out.len() - text_at - self.statics.len() * STATIC_WORDS) as u64 * 8,
+            (out.len() - text_at - self.tail_words()) as u64 * 8,
+            self.statics.len() as u64,
+            self.moves.len() as u64,
         ];
-        let statics_at = out.len() - self.statics.len() * STATIC_WORDS;
+        let statics_at = out.len() - self.tail_words();
+        for (i, m) in self.moves.iter().enumerate() {
+            let tiers = 0..self.tiers.len();
+            if !tiers.contains(&m.tier.into()) || !tiers.contains(&m.rest.into()) || !PARTED.contains(&m.parts) {
+                return None;
+            }
+            let place = u64::from(m.tier) | u64::from(m.rest) << 8 | u64::from(m.parts) << 16;
+            let at = out.len() - (self.moves.len() - i) * MOVE_WORDS;
+            out.get_mut(at..)?.get_mut(..MOVE_WORDS)?.copy_from_slice(&[m.region, m.number, m.site, place]);
+        }
         for (i, s) in self.statics.iter().enumerate() {
             if !s.target.is_of(self.tiers.len()) {
                 return None;
@@ -217,6 +254,7 @@ pub struct Image<'a> {
     translation_slots: usize,
     text: &'a [u8],
     statics: &'a [u64],
+    moves: &'a [u64],
 }
 
 impl<'a> Image<'a> {
@@ -231,7 +269,9 @@ impl<'a> Image<'a> {
         let default_tier = u8::try_from(w(3)?).ok()?;
         let (text_at, text_len) = (size(6)?, size(7)?);
         let text_words = words.get(text_at..text_at.checked_add(text_len / 8)?)?;
-        let statics = words.get(text_at + text_len / 8..)?;
+        let (statics_len, moves_len) = (size(8)?, size(9)?);
+        let tail = words.get(text_at + text_len / 8..)?;
+        let (statics, moves) = tail.split_at_checked(statics_len.checked_mul(STATIC_WORDS)?)?;
         if tiers == 0
             || tiers > MAX_TIERS
             || usize::from(default_tier) >= tiers
@@ -239,13 +279,13 @@ impl<'a> Image<'a> {
             || !translation_slots.is_power_of_two()
             || SITES_AT.checked_add(site_slots * SITE_WORDS)?.checked_add(translation_slots * 4)? != text_at
             || text_len % 8 != 0
-            || statics.len() % STATIC_WORDS != 0
+            || Some(moves.len()) != moves_len.checked_mul(MOVE_WORDS)
         {
             return None;
         }
         // SAFETY: u64s are plain bytes, and the length is that of the slice.
         let text = unsafe { core::slice::from_raw_parts(text_words.as_ptr().cast::<u8>(), text_len) };
-        Some(Image { words, tiers, default_tier, site_slots, translation_slots, text, statics })
+        Some(Image { words, tiers, default_tier, site_slots, translation_slots, text, statics, moves })
     }
 
     /// Number of tiers.
@@ -302,6 +342,24 @@ impl<'a> Image<'a> {
         })
     }
 
+    /// What phases move, in the order of [`Contents::moves`].
+    pub fn moves(&self) -> impl Iterator<Item = ImageMove> + 'a {
+        let tiers = self.tiers;
+        self.moves.chunks_exact(MOVE_WORDS).filter_map(move |w| {
+            let &[region, number, site, place] = w else { return None };
+            let [tier, rest, parts, ..] = place.to_le_bytes();
+            let of = |tier: u8| usize::from(tier) < tiers;
+            (of(tier) && of(rest) && PARTED.contains(&parts)).then_some(ImageMove {
+                region,
+                number,
+                site,
+                tier,
+                parts,
+                rest,
+            })
+        })
+    }
+
     /// The token that stands for this return address in the plan's build, if it was translated.
     pub fn translate(&self, module_key: u64, offset: u64) -> Option<u64> {
         let mut slot = mix(module_key ^ offset) as usize & (self.translation_slots - 1);
@@ -336,8 +394,15 @@ mod tests {
         let sites: Vec<_> = (1..500u64).map(|i| (i * 7, target(i))).collect();
         let translations: Vec<_> = (1..100u64).map(|i| (5, i, i + 1000)).collect();
         let statics = [ImageStatic { site: 9, module: 8, offset: 7, size: 6, target: Target::whole(2), counts: 5 }; 3];
-        let contents =
-            Contents { tiers: &tiers, default_tier: 1, sites: &sites, translations: &translations, statics: &statics };
+        let moves = [ImageMove { region: 4, number: 3, site: 7, tier: 0, parts: 61, rest: 2 }; 2];
+        let contents = Contents {
+            tiers: &tiers,
+            default_tier: 1,
+            sites: &sites,
+            translations: &translations,
+            statics: &statics,
+            moves: &moves,
+        };
         let mut words = vec![0; contents.words()];
         contents.write(&mut words).unwrap();
         words
@@ -358,6 +423,7 @@ mod tests {
         assert_eq!(image.target_of(8), None);
         assert_eq!(image.translate(5, 9), Some(1009));
         assert_eq!(image.translate(6, 9), None);
+        assert!(image.moves().eq([ImageMove { region: 4, number: 3, site: 7, tier: 0, parts: 61, rest: 2 }; 2]));
         assert_eq!(image.statics().count(), 3);
         assert!(
             image

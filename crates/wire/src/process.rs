@@ -79,6 +79,14 @@ pub struct Counters {
     pub spent_ns: AtomicU64,
     /// Sampler: ns that it paused for, since it had cost too much.
     pub paused_ns: AtomicU64,
+    /// Objects that phases moved to another tier, and bytes of them.
+    pub moved: AtomicU64,
+    /// See `moved`.
+    pub moved_bytes: AtomicU64,
+    /// Pages of these that the kernel was asked for afterwards, and those of them that were where they were moved to.
+    pub moved_asked: AtomicU64,
+    /// See `moved_asked`.
+    pub moved_there: AtomicU64,
     /// Most anonymous memory that was resident at once, in bytes; 0 before the end of the process.
     pub most_anonymous: AtomicU64,
     /// Allocations, by the tier they were planned for, that went to another because the budget was used up.

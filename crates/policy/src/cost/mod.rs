@@ -18,6 +18,7 @@
 //!   leaves when this model's memory time on the observed machine is taken off.
 //! - [`step`]: the fixed point of one interval.
 //! - [`migration`]: what moving costs (Unimem, Equation 4).
+//! - [`segments`]: stretches of the run between which a placement may change.
 //! - [`lives`]: which sites are alive together, for capacities that hold at every moment.
 //! - [`landing`]: where sites land when a plan gives a tier more than it holds.
 //! - [`rest`]: the memory that no plan places, and what is asked of it.
@@ -29,6 +30,7 @@ pub mod memory;
 pub mod migration;
 pub mod overlap;
 pub mod rest;
+pub mod segments;
 pub mod step;
 
 use crate::Error;
@@ -121,13 +123,19 @@ impl Model {
 
     /// What this placement does.
     pub fn predict(&self, shares: &Shares) -> Prediction {
+        self.predict_each(|_| shares)
+    }
+
+    /// What a placement does that is another one in each interval. What moving costs is not in it.
+    pub fn predict_each<'s>(&self, shares: impl Fn(usize) -> &'s Shares) -> Prediction {
         let mut out = Prediction {
             time: 0.0,
             compute: 0.0,
             served: vec![0.0; self.memories.len()],
             intervals: Vec::with_capacity(self.demand.intervals.len()),
         };
-        for interval in &self.demand.intervals {
+        for (i, interval) in self.demand.intervals.iter().enumerate() {
+            let shares = shares(i);
             for u in &interval.uses {
                 for (served, share) in out.served.iter_mut().zip(shares.of(u.site)) {
                     *served += share * u.misses();

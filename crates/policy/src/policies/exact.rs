@@ -24,10 +24,16 @@
 //! Sites may be split between two tiers, which uses both buses at once, and gives an object that is larger than the fast memory
 //! what there is of it: then their `x` need not be whole. As a split site is harder to read and reason about, whole sites are decided first,
 //! and split ones taken if they save more than half a percent. Splits are in 64ths, of which the faster tier gets those that fit.
+//!
+//! Where the run has segments ([`crate::cost::segments`]), the sites that can be moved have an `x(s,k,g)` for each segment *g* in a
+//! further program, with what moving costs ([`crate::cost::migration`]) in the objective, and capacities that hold in each segment as if
+//! all of the run's moments were in it. What fills the fast tier best in each segment ([`crate::fills`]) is a candidate too. A placement that moves is taken if it saves more than two percent.
 
 use super::density::cold;
 use crate::cost::step::{self, Load};
-use crate::cost::{Shares, landing, rest};
+use crate::cost::{Shares, landing, migration, rest};
+use crate::fills;
+use crate::schedule::{self, Place, Step, alive, can_move, can_move_parts};
 use crate::{Decision, Error, Policy, Task};
 use highs::{HighsModelStatus, HighsSolutionStatus, RowProblem, Sense};
 use model::{Bytes, Parts, SiteKind};
@@ -77,11 +83,18 @@ pub struct Solved {
 pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
     let began = Instant::now();
     feasible(task)?;
+    let moves = task.segments().len() > 1;
+    let (whole, limit) = (limit, if moves { limit.mul_f64(0.6) } else { limit });
     let mut best = Best::of(task, vec![task.slowest(); task.sites()], "everything slow");
+    let mut moving: Option<Best> = None;
     for policy in super::ALL.iter().filter(|p| p.name() != "exact") {
-        best.or(Best::of(task, policy.place(task)?.tiers(), policy.name()));
+        let decision = policy.place(task)?;
+        best.or(Best::of(task, decision.tiers(), policy.name()));
+        if !decision.steps.is_empty() {
+            Best::keep(&mut moving, Best::moving(task, &decision.tiers(), decision.steps, policy.name()));
+        }
     }
-    let program = Program::of(task);
+    let program = Program::of(task, false);
     let left = |share: f64| limit.mul_f64(share).saturating_sub(began.elapsed()).as_secs_f64().max(0.1);
     let late = |share: f64| began.elapsed() >= limit.mul_f64(share);
     let idle = vec![0.0; task.tiers.len() * program.groups.len()];
@@ -97,7 +110,11 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
         if !worthwhile || late(if splits { 0.55 } else { 0.8 }) {
             break;
         }
-        let again = program.solve(&program.loads(&best.shares), Whole::All, left(if splits { 0.6 } else { 1.0 }));
+        let again = program.solve(
+            &program.loads(std::slice::from_ref(&best.shares)),
+            Whole::All,
+            left(if splits { 0.6 } else { 1.0 }),
+        );
         worthwhile = again.shares.is_some_and(|s| best.or(Best::whole(task, &s)));
     }
     // And what splitting gains, if it may gain something.
@@ -113,17 +130,85 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
             if !found.is_some_and(|b| best.or(b)) || late(0.9) {
                 break;
             }
-            loads = program.loads(&best.shares);
+            loads = program.loads(std::slice::from_ref(&best.shares));
+        }
+    }
+    if moves {
+        let left = || whole.saturating_sub(began.elapsed()).as_secs_f64().max(0.1);
+        let of = |places: &[Vec<Place>]| {
+            let first: Vec<usize> = places[0].iter().map(|p| p.tier).collect();
+            Best::moving(task, &first, schedule::steps(places), "exact")
+        };
+        let fixed: Vec<usize> =
+            best.placed.iter().map(|w| if w.split.is_some() { task.slowest() } else { w.tier }).collect();
+        fills::best(task, &fixed).map(|places| Best::keep(&mut moving, of(&places)));
+        let program = Program::of(task, true);
+        let mut loads = vec![0.0; task.tiers.len() * program.groups.len()];
+        for round in 0..2 {
+            let answer = program.solve(&loads, Whole::Some, if round == 0 { left() / 2.0 } else { left() });
+            if round == 0 {
+                bound = bound.min(answer.bound);
+            }
+            let Some(found) = answer.by_segment.map(|all| {
+                let places: Vec<Vec<Place>> = all.iter().map(|shares| places_of(task, shares)).collect();
+                of(&places)
+            }) else {
+                break;
+            };
+            if !Best::keep(&mut moving, found) {
+                break;
+            }
+            let kept = moving.as_ref().expect("just kept");
+            loads = program.loads(&schedule::by_segment(task, &kept.shares, &kept.steps));
+        }
+        if let Some(found) = moving.filter(|m| m.time < best.time * (1.0 - MOVING_WORTH)) {
+            best = found;
         }
     }
     let bound = bound.min(best.time);
     Ok(solved(task, best, bound))
 }
 
+/// The place of each site that the solver has found, of those that can be moved in part in 64ths.
+fn places_of(task: &Task<'_>, shares: &Shares) -> Vec<Place> {
+    let place = |site: usize| {
+        let (tier, rest) = two_largest(shares.of(site));
+        match whole_parts(shares.of(site)[tier]) {
+            parts if parts == Parts::OF => Place::whole(tier),
+            0 => Place::whole(rest),
+            parts if can_move_parts(task, site) => Place { tier, parts, rest },
+            _ => Place::whole(tiers_of(task, shares)[site]),
+        }
+    };
+    (0..task.sites()).map(place).collect()
+}
+
+/// The two tiers that have most of these shares, the faster one first.
+fn two_largest(shares: &[f64]) -> (usize, usize) {
+    let mut largest: Vec<usize> = (0..shares.len()).collect();
+    largest.sort_by(|&a, &b| shares[b].total_cmp(&shares[a]));
+    (largest[0].min(largest[1]), largest[0].max(largest[1]))
+}
+
+/// So many 64ths that they fit where there is room for this share.
+fn whole_parts(share: f64) -> u32 {
+    let of = f64::from(Parts::OF);
+    (share * of + 1e-6).floor().clamp(0.0, of) as u32
+}
+
+/// The tier of each site that the solver has found whole.
+fn tiers_of(task: &Task<'_>, shares: &Shares) -> Vec<usize> {
+    let tier = |i: usize| (0..task.slowest()).find(|&k| shares.of(i)[k] > 0.5).unwrap_or(task.slowest());
+    (0..task.sites()).map(tier).collect()
+}
+
 /// The best placement so far.
 struct Best {
     placed: Vec<Where>,
     shares: Shares,
+    /// What moves later, and how much.
+    steps: Vec<Step>,
+    moved: Bytes,
     time: f64,
     /// Who found it.
     by: String,
@@ -135,20 +220,35 @@ impl Best {
         let shares = landing::shares(task, &at);
         let time = task.model().predict(&shares).time;
         let placed = at.into_iter().map(|tier| Where { tier, split: None }).collect();
-        Best { placed, shares, time, by: by.to_string() }
+        Best { placed, shares, steps: Vec::new(), moved: Bytes(0), time, by: by.to_string() }
+    }
+
+    /// Whole sites that begin in these tiers and move.
+    fn moving(task: &Task<'_>, at: &[usize], steps: Vec<Step>, by: &str) -> Best {
+        let first = Best::of(task, at.to_vec(), by);
+        let (prediction, moved) = schedule::predict(task, &first.shares, &steps);
+        Best { steps, moved, time: prediction.time, ..first }
+    }
+
+    /// Keeps another one if it is faster, and tells so.
+    fn keep(kept: &mut Option<Best>, other: Best) -> bool {
+        let better = kept.as_ref().is_none_or(|k| other.time < k.time);
+        if better {
+            *kept = Some(other);
+        }
+        better
     }
 
     /// What the solver found with whole sites.
     fn whole(task: &Task<'_>, shares: &Shares) -> Best {
-        let tier = |i: usize| (0..task.slowest()).find(|&k| shares.of(i)[k] > 0.5).unwrap_or(task.slowest());
-        Best::of(task, (0..task.sites()).map(tier).collect(), "exact")
+        Best::of(task, tiers_of(task, shares), "exact")
     }
 
     /// What the solver found with some sites split, in 64ths. `None` if it does not fit then.
     fn split(task: &Task<'_>, shares: &Shares) -> Option<Best> {
         let (placed, shares) = rounded(task, shares)?;
         let time = task.model().predict(&shares).time;
-        Some(Best { placed, shares, time, by: "exact".to_string() })
+        Some(Best { placed, shares, steps: Vec::new(), moved: Bytes(0), time, by: "exact".to_string() })
     }
 
     /// Takes another one if it is faster, and tells so.
@@ -203,12 +303,19 @@ fn solved(task: &Task<'_>, best: Best, bound: f64) -> Solved {
         1 => notes.push("One site is split between tiers.".to_string()),
         n => notes.push(format!("{n} sites are split between tiers.")),
     }
-    Solved { decision: Decision { placements, notes }, time: best.time, bound }
+    if !best.steps.is_empty() {
+        let moves: usize = best.steps.iter().map(|s| s.moves.len()).sum();
+        let (phases, moved) = (best.steps.len(), best.moved);
+        notes.push(format!("Phases begin {phases} times while it runs, and move {moves} sites then, {moved} in all."));
+    }
+    Solved { decision: Decision { placements, steps: best.steps, notes }, time: best.time, bound }
 }
 
 /// Intervals taken together.
 struct Group {
     compute: f64,
+    /// The segment that they are of.
+    segment: usize,
     /// The most load that is felt in one of them.
     felt: f64,
     /// What sites ask for: of each site one entry.
@@ -223,6 +330,8 @@ struct Program<'a> {
     groups: Vec<Group>,
     /// Which interval went into which group.
     group_of: Vec<usize>,
+    /// Segments in which sites that can be moved may be elsewhere: 1 if none is to be moved.
+    segments: usize,
     scale: f64,
 }
 
@@ -239,14 +348,17 @@ enum Whole {
 
 /// What the solver says.
 struct Answer {
-    /// The share of every site in each tier, if it found any placement.
+    /// The share of every site in each tier, if it found any placement: in the first segment, and in each.
     shares: Option<Shares>,
+    by_segment: Option<Vec<Shares>>,
     /// Lower bound of the time, in ns.
     bound: f64,
 }
 
 /// What a split is worth at least, of the time: else a simpler plan is better.
 const WORTH: f64 = 0.005;
+/// And what moving is worth at least: predictions of it have more to go by, and err more.
+const MOVING_WORTH: f64 = 0.02;
 /// Smaller objects than [`Parts::FROM`] go to the tiers by turns, so it takes some of them.
 const MANY: u64 = 64;
 
@@ -259,15 +371,11 @@ fn can_be_split(task: &Task<'_>, site: usize) -> bool {
 
 /// The placement of these shares: in 64ths, of two tiers at most. `None` if it does not fit then.
 fn rounded(task: &Task<'_>, shares: &Shares) -> Option<(Vec<Where>, Shares)> {
-    let of = f64::from(Parts::OF);
     let mut out = Shares::all_in(task.slowest(), task.sites(), task.tiers.len());
     let mut placed = Vec::with_capacity(task.sites());
     for site in 0..task.sites() {
-        let mut largest: Vec<usize> = (0..task.tiers.len()).collect();
-        largest.sort_by(|&a, &b| shares.of(site)[b].total_cmp(&shares.of(site)[a]));
-        let (tier, rest) = (largest[0].min(largest[1]), largest[0].max(largest[1]));
-        // Of the faster one no more than there is room for.
-        let count = (shares.of(site)[tier] * of + 1e-6).floor().clamp(0.0, of) as u32;
+        let (tier, rest) = two_largest(shares.of(site));
+        let count = whole_parts(shares.of(site)[tier]);
         let here = match Parts::spread(count) {
             Some(parts) => Where { tier, split: Some((parts, rest)) },
             None => Where { tier: if count == 0 { rest } else { tier }, split: None },
@@ -294,7 +402,8 @@ struct Where {
 }
 
 impl<'a> Program<'a> {
-    fn of(task: &'a Task<'a>) -> Program<'a> {
+    /// The program of a task; `moves`: sites may be elsewhere in each segment of the run.
+    fn of(task: &'a Task<'a>, moves: bool) -> Program<'a> {
         let model = task.model();
         let mut sites = task.candidates();
         // With a limited slowest tier what is cold needs a place too.
@@ -302,9 +411,17 @@ impl<'a> Program<'a> {
             sites = (0..task.sites()).filter(|&i| task.size(i).0 > 0).collect();
         }
         let most = (ENTRIES / sites.len().max(1)).clamp(*GROUPS.start(), *GROUPS.end());
-        let group_of = grouped(model, most);
-        let count = group_of.iter().max().map_or(0, |g| g + 1);
-        let mut groups: Vec<(f64, f64, HashMap<usize, Load>)> = vec![Default::default(); count];
+        let whole = 0..model.demand.intervals.len();
+        let parts: Vec<_> =
+            if moves { task.segments().iter().map(|s| s.intervals.clone()).collect() } else { vec![whole] };
+        let (mut group_of, mut segment_of) = (Vec::new(), Vec::new());
+        for (segment, part) in parts.iter().enumerate() {
+            let first = segment_of.len();
+            let groups = grouped(&model.demand.intervals[part.clone()], (most / parts.len()).max(1));
+            segment_of.resize(first + groups.iter().max().map_or(0, |g| g + 1), segment);
+            group_of.extend(groups.into_iter().map(|g| first + g));
+        }
+        let mut groups: Vec<(f64, f64, HashMap<usize, Load>)> = vec![Default::default(); segment_of.len()];
         for (interval, &g) in model.demand.intervals.iter().zip(&group_of) {
             groups[g].0 += interval.compute;
             groups[g].1 = interval.felt.max(groups[g].1);
@@ -314,14 +431,15 @@ impl<'a> Program<'a> {
         }
         let groups = groups
             .into_iter()
-            .map(|(compute, felt, uses)| {
+            .zip(segment_of)
+            .map(|((compute, felt, uses), segment)| {
                 let mut uses: Vec<(usize, Load)> = uses.into_iter().collect();
                 uses.sort_by_key(|u| u.0);
-                Group { compute, felt, uses }
+                Group { compute, segment, felt, uses }
             })
             .collect();
         let scale = model.all_in(task.slowest()).max(1.0) / 1000.0;
-        Program { task, sites, groups, group_of, scale }
+        Program { task, sites, groups, group_of, segments: parts.len(), scale }
     }
 
     /// What holds even if all of it were in the tier with the least latency, and no bus ever full: a bound where the solver had no
@@ -332,16 +450,18 @@ impl<'a> Program<'a> {
         self.groups.iter().map(|g| g.compute + waits(g) * latency).sum()
     }
 
-    /// How busy each tier is in each group with this placement, 0 to 1.
-    fn loads(&self, shares: &Shares) -> Vec<f64> {
+    /// How busy each tier is in each group with this placement in each segment, 0 to 1.
+    fn loads(&self, by_segment: &[Shares]) -> Vec<f64> {
         let model = self.task.model();
-        let times = model.predict(shares).intervals;
+        let of = |group: usize| &by_segment[self.groups[group].segment];
+        let times = model.predict_each(|interval| of(self.group_of[interval])).intervals;
         let mut length = vec![0.0; self.groups.len()];
         for (&g, time) in self.group_of.iter().zip(times) {
             length[g] += time;
         }
         let mut out = Vec::new();
-        for (group, length) in self.groups.iter().zip(length) {
+        for (g, (group, length)) in self.groups.iter().zip(length).enumerate() {
+            let shares = of(g);
             for (k, memory) in model.memories.iter().enumerate() {
                 let (mut reads, mut writes) = (0.0, 0.0);
                 for (site, load) in &group.uses {
@@ -360,11 +480,13 @@ impl<'a> Program<'a> {
         let (tiers, last) = (task.tiers.len(), task.slowest());
         let mut p = RowProblem::default();
         // The slowest tier has what the others leave, so it needs no variable.
-        let mut x: Vec<Vec<highs::Col>> = self
+        let mut first: Vec<Vec<highs::Col>> = self
             .sites
             .iter()
             .map(|&site| {
-                let split = whole == Whole::None || whole == Whole::Some && can_be_split(task, site);
+                // What is split from the beginning is not moved: in a program with segments no site begins so.
+                let some = whole == Whole::Some && self.segments == 1;
+                let split = whole == Whole::None || some && can_be_split(task, site);
                 let column = |_| if split { p.add_column(0.0, 0.0..=1.0) } else { p.add_integer_column(0.0, 0..=1) };
                 (0..last).map(column).collect()
             })
@@ -373,14 +495,46 @@ impl<'a> Program<'a> {
         // The rest has as much of the fastest tier as is left, or all it wants.
         let room = rest::room(task).filter(|(size, _)| size.0 > 0);
         let least = if room.is_some() { 0.0 } else { 1.0 };
-        number.insert(task.sites(), x.len());
-        x.push((0..last).map(|k| p.add_column(0.0, if k == 0 { least..=1.0 } else { 0.0..=0.0 })).collect());
+        number.insert(task.sites(), first.len());
+        let rest = |p: &mut RowProblem| -> Vec<highs::Col> {
+            (0..last).map(|k| p.add_column(0.0, if k == 0 { least..=1.0 } else { 0.0..=0.0 })).collect()
+        };
+        first.push(rest(&mut p));
+        // What cannot be moved has the same columns in each segment.
+        let mut x = vec![first];
+        for segment in 1..self.segments {
+            let mut next = x[segment - 1].clone();
+            next[self.sites.len()] = rest(&mut p);
+            for (n, &site) in self.sites.iter().enumerate().filter(|(_, s)| can_move(task, **s)) {
+                let bytes = alive(task, site, segment);
+                let part = whole == Whole::Some && can_move_parts(task, site);
+                let column = |_| if part { p.add_column(0.0, 0.0..=1.0) } else { p.add_integer_column(0.0, 0..=1) };
+                next[n] = (0..last).map(column).collect();
+                // Whatever it comes from, it costs at least as much as from where that is cheapest.
+                for to in 0..tiers {
+                    let from = (0..tiers).filter(|&k| k != to).map(|k| &model.memories[k]);
+                    let cost = from
+                        .map(|from| migration::take(bytes, from, &model.memories[to]))
+                        .fold(f64::INFINITY, f64::min);
+                    let comes = p.add_column(cost / self.scale, 0.0..=1.0);
+                    let change = |k: usize, sign: f64| [(next[n][k], -sign), (x[segment - 1][n][k], sign)];
+                    let row = if to < last {
+                        change(to, 1.0).to_vec()
+                    } else {
+                        (0..last).flat_map(|k| change(k, -1.0)).collect()
+                    };
+                    p.add_row(0.0.., row.into_iter().chain([(comes, 1.0)]));
+                }
+            }
+            x.push(next);
+        }
         if last > 1 {
-            for x in &x {
+            for x in x.iter().flatten() {
                 p.add_row(..=1.0, x.iter().map(|&c| (c, 1.0)));
             }
         }
         for (g, group) in self.groups.iter().enumerate() {
+            let x = &x[group.segment];
             // Computing and waiting, and bus by bus what it takes together with that; all of them are the time.
             let serial = p.add_column(0.0, 0.0..);
             let buses: Vec<highs::Col> = (0..tiers).map(|_| p.add_column(0.0, 0.0..)).collect();
@@ -433,7 +587,7 @@ impl<'a> Program<'a> {
         for (k, tier) in task.tiers.iter().enumerate() {
             let Some(Bytes(budget)) = tier.budget else { continue };
             let unit = budget.max(1) as f64;
-            for moment in &task.lives().moments {
+            for (moment, x) in x.iter().flat_map(|x| task.lives().moments.iter().map(move |m| (m, x))) {
                 let mut row = Vec::new();
                 let mut most = 1.0;
                 for (site, bytes) in moment {
@@ -453,22 +607,24 @@ impl<'a> Program<'a> {
         }
         if let Some((size, has)) = room {
             let unit = has.0.max(1) as f64;
-            for moment in &task.lives().moments {
+            for (moment, x) in x.iter().flat_map(|x| task.lives().moments.iter().map(move |m| (m, x))) {
                 let sites = moment.iter().filter_map(|(s, bytes)| Some((x[*number.get(s)?][0], *bytes as f64 / unit)));
                 let row: Vec<_> = sites.chain([(x[number[&task.sites()]][0], size.0 as f64 / unit)]).collect();
                 p.add_row(..=1.0, row);
             }
         }
-        let Ok(mut solver) = p.try_optimise(Sense::Minimise) else { return Answer { shares: None, bound: 0.0 } };
+        let Ok(mut solver) = p.try_optimise(Sense::Minimise) else {
+            return Answer { shares: None, by_segment: None, bound: 0.0 };
+        };
         solver.make_quiet();
         solver.set_option("time_limit", seconds);
         solver.set_option("mip_rel_gap", GAP);
         solver.set_option("threads", 1);
-        let Ok(solved) = solver.try_solve() else { return Answer { shares: None, bound: 0.0 } };
+        let Ok(solved) = solver.try_solve() else { return Answer { shares: None, by_segment: None, bound: 0.0 } };
         let found = solved.primal_solution_status() == HighsSolutionStatus::Feasible;
         let integers = match whole {
             Whole::All => !self.sites.is_empty(),
-            Whole::Some => self.sites.iter().any(|&s| !can_be_split(task, s)),
+            Whole::Some => self.segments > 1 || self.sites.iter().any(|&s| !can_be_split(task, s)),
             Whole::None => false,
         };
         let bound = match (integers, solved.status()) {
@@ -476,23 +632,26 @@ impl<'a> Program<'a> {
             (false, HighsModelStatus::Optimal) => solved.objective_value(),
             (false, _) => 0.0,
         };
-        let shares = found.then(|| {
+        let by_segment = found.then(|| {
             let columns = solved.get_solution().columns().to_vec();
-            let mut shares = Shares::all_in(last, task.sites(), tiers);
-            for (n, &site) in self.sites.iter().enumerate() {
-                let mut of: Vec<f64> = (0..last).map(|k| columns[x[n][k].index()].clamp(0.0, 1.0)).collect();
-                of.push((1.0 - of.iter().sum::<f64>()).max(0.0));
-                shares.split(site, &of);
-            }
-            shares
+            let shares = |x: &Vec<Vec<highs::Col>>| {
+                let mut shares = Shares::all_in(last, task.sites(), tiers);
+                for (n, &site) in self.sites.iter().enumerate() {
+                    let mut of: Vec<f64> = (0..last).map(|k| columns[x[n][k].index()].clamp(0.0, 1.0)).collect();
+                    of.push((1.0 - of.iter().sum::<f64>()).max(0.0));
+                    shares.split(site, &of);
+                }
+                shares
+            };
+            x.iter().map(shares).collect::<Vec<_>>()
         });
-        Answer { shares, bound: if bound.is_finite() { bound.max(0.0) * self.scale } else { 0.0 } }
+        let shares = by_segment.as_ref().and_then(|all| all.first().cloned());
+        Answer { shares, by_segment, bound: if bound.is_finite() { bound.max(0.0) * self.scale } else { 0.0 } }
     }
 }
 
 /// For each interval its group: one each if they are few, else those together in which the same site asks for most.
-fn grouped(model: &crate::cost::Model, most: usize) -> Vec<usize> {
-    let intervals = &model.demand.intervals;
+fn grouped(intervals: &[crate::cost::demand::Interval], most: usize) -> Vec<usize> {
     if intervals.len() <= most {
         return (0..intervals.len()).collect();
     }

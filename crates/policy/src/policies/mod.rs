@@ -8,8 +8,10 @@ pub mod first_served;
 pub mod hotset;
 pub mod knapsack;
 pub mod phase_global;
+pub mod phase_local;
 pub mod priority;
 pub mod thermos;
+pub mod unimem;
 
 use crate::{Decision, Error, Options, Task, assemble};
 use model::{Observed, Plan, Platform};
@@ -44,7 +46,7 @@ pub trait Policy: Sync {
     /// Errors: those of [`crate::tiers::resolve`] and of [`Policy::decision`].
     fn decide(&self, observed: &Observed, platform: &Platform, options: &Options) -> Result<Plan, Error> {
         let task = Task::new(observed, platform, options)?;
-        Ok(assemble(self.name(), observed, platform, &task.tiers, self.decision(&task)?.placements))
+        Ok(assemble(self.name(), &task, self.decision(&task)?))
     }
 }
 
@@ -57,7 +59,9 @@ pub const ALL: &[&dyn Policy] = &[
     &thermos::Thermos,
     &priority::Priority,
     &first_served::FirstServed,
+    &phase_local::PhaseLocal,
     &phase_global::PhaseGlobal,
+    &unimem::Unimem,
     &exact::Exact,
 ];
 

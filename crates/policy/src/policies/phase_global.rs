@@ -8,9 +8,9 @@
 
 use super::density::cold;
 use super::knapsack::choose;
-use crate::phases::{Access, Machine};
+use super::phase_local::machine;
+use crate::phases::Access;
 use crate::{Decision, Error, Policy, Task};
-use model::Bytes;
 
 /// Unimem without moving.
 pub struct PhaseGlobal;
@@ -27,14 +27,7 @@ impl Policy for PhaseGlobal {
     }
     fn place(&self, task: &Task<'_>) -> Result<Decision, Error> {
         let model = task.model();
-        let room = task.tiers[0].budget.unwrap_or(Bytes(u64::MAX));
-        let machine = Machine {
-            slow: model.memories[task.slowest()].clone(),
-            fast: model.memories[0].clone(),
-            room,
-            cf_bw: 1.0,
-            cf_lat: 1.0,
-        };
+        let machine = machine(task);
         let mut benefits = vec![0.0; task.sites()];
         for interval in &model.demand.intervals {
             for u in interval.uses.iter().filter(|u| u.site < task.sites()) {
@@ -49,7 +42,7 @@ impl Policy for PhaseGlobal {
             density(b).total_cmp(&density(a)).then(task.observed.sites[a].site.id.cmp(&task.observed.sites[b].site.id))
         });
         let items: Vec<(u64, f64)> = order.iter().map(|&i| (task.size(i).0, benefits[i])).collect();
-        for (&i, taken) in order.iter().zip(choose(&items, room.0)) {
+        for (&i, taken) in order.iter().zip(choose(&items, machine.room.0)) {
             let saves = format!("being fast would save {:.2} ms", benefits[i] / 1e6);
             let name = &task.tiers[0].tier.name;
             placements[i].value = density(i);

@@ -60,6 +60,7 @@ pub fn observed(sites: Vec<SiteUse>) -> Observed {
         rest: None,
         losses: vec![],
         touches: vec![],
+        regions: vec![],
         tiers: vec![],
     }
 }

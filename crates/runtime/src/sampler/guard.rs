@@ -361,7 +361,7 @@ pub fn enter(own: u32) -> Result<(), Refusal> {
     let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
     let mut refusal = None;
     each_thread(|tid| {
-        if tid != own {
+        if tid != own && !crate::mover::is_thread(tid) {
             match SLOTS.iter().find(|s| s.tid.load(Relaxed) == tid) {
                 None => {
                     refusal = Some(Refusal::Unregistered);

@@ -49,17 +49,8 @@ pub fn start() {
     if at == 0 {
         return;
     }
-    let all = !0u64;
-    let mut before = 0u64;
-    let (set, get) = (libc::SIG_SETMASK as usize, &raw mut before as usize);
-    // SAFETY: the thread inherits the full mask; this one gets its own back. The stack is the fresh mapping's.
-    let started = unsafe {
-        sys::call(libc::SYS_rt_sigprocmask, [set, &raw const all as usize, get, 8, 0, 0]);
-        let started = sys::bare_thread(at + STACK, body);
-        sys::call(libc::SYS_rt_sigprocmask, [set, get, 0, 8, 0, 0]);
-        started
-    };
-    if !started {
+    // SAFETY: the stack is the fresh mapping's; what runs there keeps to the rules.
+    if !unsafe { sys::helper(at + STACK, body) } {
         process::say(b"the page-fault sampler could not start its thread (too many threads or processes?)");
     }
 }
@@ -320,7 +311,7 @@ fn armable(addr: usize) -> Option<objects::Object> {
     if range::contains(addr) {
         return objects::get(addr).filter(|_| objects::may_arm(addr));
     }
-    mapping::armable_at(addr).map(|m| objects::Object { site: m.site, bytes: m.bytes(), split: false })
+    mapping::armable_at(addr).map(|m| objects::Object::of(m.site, m.bytes()))
 }
 
 fn live(n: usize) -> usize {

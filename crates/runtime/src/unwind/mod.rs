@@ -155,6 +155,12 @@ impl Unwinder {
         self.modules.at(address, || self.rules.forget()).map(|m| (m.key, m.image.bias))
     }
 
+    /// Token of a code address.
+    pub fn token_of(&self, pc: usize) -> u64 {
+        let module = self.modules.at(pc, || self.rules.forget());
+        module.map_or(NO_MODULE_TOKEN, |m| self.token(m, pc))
+    }
+
     /// To be called after `dlclose`: forgets what was learned if a module is gone.
     pub fn invalidate(&self) {
         if self.modules.drop_unloaded() {

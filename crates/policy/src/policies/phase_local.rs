@@ -1,0 +1,108 @@
+//! `phase-local`: Unimem's phase-local search: phase by phase, knowing what the phases before have left in fast memory.
+//!
+//! (Wu, Huang, Li: Unimem, SC 2017, sections 3.1.2 and 3.1.3; see [`crate::phases`].) The phases are the segments of the profile's run
+//! ([`crate::cost::segments`]), run once. The fastest tier is Unimem's DRAM, the slowest its NVM; CF_bw = CF_lat = 1 as long as no machine
+//! says otherwise. Sites whose objects cannot be moved stay in the slowest tier.
+
+use super::density::cold;
+use crate::phases::{Access, Loop, Machine, Phase, Schedule};
+use crate::schedule::{Place, can_move, steps};
+use crate::{Decision, Error, Policy, Task};
+use model::Bytes;
+
+/// Unimem's local search.
+pub struct PhaseLocal;
+
+impl Policy for PhaseLocal {
+    fn name(&self) -> &'static str {
+        "phase-local"
+    }
+    fn summary(&self) -> &'static str {
+        "for each phase what saves most in it, less what moving it costs"
+    }
+    fn source(&self) -> &'static str {
+        "Unimem (Wu et al., SC 2017), sections 3.1.2 and 3.1.3: phase-local search"
+    }
+    fn place(&self, task: &Task<'_>) -> Result<Decision, Error> {
+        let run = Run::of(task);
+        Ok(run.decision(task, &run.phases.phase_local(&run.machine)))
+    }
+}
+
+/// The machine as Unimem sees it.
+pub fn machine(task: &Task<'_>) -> Machine {
+    let memories = &task.model().memories;
+    Machine {
+        slow: memories[task.slowest()].clone(),
+        fast: memories[0].clone(),
+        room: task.tiers[0].budget.unwrap_or(Bytes(u64::MAX)),
+        cf_bw: 1.0,
+        cf_lat: 1.0,
+    }
+}
+
+/// The run as a loop of one iteration.
+pub struct Run {
+    /// Its phases, whose objects are sites.
+    pub phases: Loop,
+    /// The machine.
+    pub machine: Machine,
+    /// The sites, in the order of the objects.
+    sites: Vec<usize>,
+}
+
+impl Run {
+    /// The run of a task.
+    pub fn of(task: &Task<'_>) -> Run {
+        let sites: Vec<usize> = task.candidates().into_iter().filter(|&s| can_move(task, s)).collect();
+        let mut object = vec![None; task.sites() + 1];
+        sites.iter().enumerate().for_each(|(n, &s)| object[s] = Some(n));
+        let demand = &task.model().demand;
+        let phase = |segment: &crate::cost::segments::Segment| {
+            let intervals = &demand.intervals[segment.intervals.clone()];
+            let mut lines = vec![0.0; sites.len()];
+            for u in intervals.iter().flat_map(|i| &i.uses) {
+                object[u.site].into_iter().for_each(|n| lines[n] += u.lines());
+            }
+            let used = lines.into_iter().enumerate().filter(|(_, lines)| *lines > 0.0);
+            Phase {
+                time: intervals.iter().map(|i| i.length).sum(),
+                accesses: used.map(|(object, lines)| Access { object, lines, share: 1.0 }).collect(),
+            }
+        };
+        let phases = Loop {
+            sizes: sites.iter().map(|&s| task.size(s)).collect(),
+            phases: task.segments().iter().map(phase).collect(),
+            iterations: 1,
+        };
+        Run { phases, machine: machine(task), sites }
+    }
+
+    /// What a schedule of these phases decides.
+    pub fn decision(&self, task: &Task<'_>, schedule: &Schedule) -> Decision {
+        let name = &task.tiers[0].tier.name;
+        let by_segment: Vec<Vec<Place>> = schedule
+            .fast
+            .iter()
+            .map(|fast| {
+                let mut at = vec![Place::whole(task.slowest()); task.sites()];
+                self.sites.iter().zip(fast).filter(|(_, fast)| **fast).for_each(|(&s, _)| at[s] = Place::whole(0));
+                at
+            })
+            .collect();
+        let mut placements = cold(task);
+        for (n, &site) in self.sites.iter().enumerate() {
+            let in_fast = schedule.fast.iter().filter(|fast| fast[n]).count();
+            let of = schedule.fast.len();
+            let p = &mut placements[site];
+            p.tier = by_segment[0][site].tier;
+            p.value = task.observed.sites[site].misses_per_byte();
+            p.why = match in_fast {
+                0 => format!("in no phase worth the room in {name}"),
+                n if n == of => format!("worth the room in {name} all along"),
+                n => format!("in {name} in {n} of {of} phases"),
+            };
+        }
+        Decision { placements, steps: steps(&by_segment), notes: Vec::new() }
+    }
+}

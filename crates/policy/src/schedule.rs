@@ -1,0 +1,141 @@
+//! Placements that change while the program runs: what moves when a segment of the run begins, what that costs, and whether it
+//! can be moved at all.
+
+use crate::Task;
+use crate::cost::{Prediction, Shares, migration, rest};
+use model::{Bytes, Parts, SiteKind};
+
+/// Smallest object that the runtime moves.
+pub const LEAST: Bytes = Bytes::kib(64);
+/// Most objects of a site that is moved: each makes two more mappings of the process.
+const MANY: u64 = 1024;
+/// Most objects of a site that is moved in part: the runtime has few places to write down which.
+const FEW: u64 = 4;
+
+/// Where the objects of a site are: so many 64ths of each, the first ones, in a tier, and the others in another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The tier of the first ones.
+    pub tier: usize,
+    /// How many these are, 1 to 64.
+    pub parts: u32,
+    /// The tier of the others.
+    pub rest: usize,
+}
+
+impl Place {
+    /// All in one tier.
+    pub fn whole(tier: usize) -> Place {
+        Place { tier, parts: Parts::OF, rest: tier }
+    }
+
+    /// The shares in these tiers.
+    pub fn shares(self, tiers: usize) -> Vec<f64> {
+        let share = f64::from(self.parts) / f64::from(Parts::OF);
+        let of = |k: usize| if k == self.tier { share } else { 0.0 } + if k == self.rest { 1.0 - share } else { 0.0 };
+        (0..tiers).map(of).collect()
+    }
+
+    /// Larger for what is in slower tiers.
+    fn slowness(self) -> usize {
+        let parts = self.parts as usize;
+        parts * self.tier + (Parts::OF as usize - parts) * self.rest
+    }
+}
+
+/// What moves when a segment begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The segment, by its number in [`Task::segments`]; never the first one.
+    pub segment: usize,
+    /// Sites, and where their objects are from then on.
+    pub moves: Vec<(usize, Place)>,
+}
+
+/// Whether phases can move the objects of this site.
+pub fn can_move(task: &Task<'_>, site: usize) -> bool {
+    let s = &task.observed.sites[site];
+    let large = s.site.kind == SiteKind::Static || s.largest >= LEAST && s.objects <= MANY;
+    large && s.site.kind != SiteKind::Mapping && task.tiers.iter().all(|t| t.tier.dir.is_none())
+}
+
+/// Whether parts of the objects of this site can be moved.
+pub fn can_move_parts(task: &Task<'_>, site: usize) -> bool {
+    let s = &task.observed.sites[site];
+    can_move(task, site) && s.site.kind == SiteKind::Allocation && s.largest >= Parts::FROM && s.objects <= FEW
+}
+
+/// Bytes of a site that are alive when a segment begins, and have to be moved.
+pub fn alive(task: &Task<'_>, site: usize, segment: usize) -> Bytes {
+    let (at, s) = (task.segments()[segment].at, &task.observed.sites[site]);
+    let whole = s.site.kind == SiteKind::Static || s.lives.len() as u64 != s.objects;
+    if whole {
+        return if s.first_alloc.0 < at && s.last_free.0 > at { task.size(site) } else { Bytes(0) };
+    }
+    let alive = s.lives.iter().filter(|l| l.from.0 < at && l.to.0 > at).map(|l| l.size.0).sum::<u64>();
+    Bytes(alive.min(task.size(site).0))
+}
+
+/// The steps from one place of each site to the next, segment by segment; in each, what leaves faster tiers comes first.
+pub fn steps(by_segment: &[Vec<Place>]) -> Vec<Step> {
+    let mut out = Vec::new();
+    for (segment, pair) in by_segment.windows(2).enumerate() {
+        let changed = |leaves: bool| {
+            let both = pair[0].iter().zip(&pair[1]).enumerate();
+            both.filter(move |(_, (from, to))| from != to && (to.slowness() > from.slowness()) == leaves)
+                .map(|(site, (_, &to))| (site, to))
+        };
+        let moves: Vec<(usize, Place)> = changed(true).chain(changed(false)).collect();
+        if !moves.is_empty() {
+            out.push(Step { segment: segment + 1, moves });
+        }
+    }
+    out
+}
+
+/// Bytes that move of so many when they get from these shares to those, and the ns that it takes.
+pub fn take(task: &Task<'_>, bytes: Bytes, from: &[f64], to: &[f64]) -> (Bytes, f64) {
+    let memories = &task.model().memories;
+    let (mut moved, mut cost) = (Bytes(0), 0.0);
+    for (a, b) in (0..from.len()).flat_map(|a| (0..to.len()).map(move |b| (a, b))) {
+        let part = Bytes((bytes.0 as f64 * (from[a] - to[a]).min(to[b] - from[b]).max(0.0)) as u64);
+        moved += part;
+        cost += migration::take(part, &memories[a], &memories[b]);
+    }
+    (moved, cost)
+}
+
+/// The shares of a placement that begins with these and changes by these steps in each segment; bytes that move, and the ns that it takes.
+fn follow(task: &Task<'_>, first: &Shares, steps: &[Step]) -> (Vec<Shares>, Bytes, f64) {
+    let (mut now, mut moved, mut cost) = (first.clone(), Bytes(0), 0.0);
+    let mut by_segment = Vec::new();
+    for segment in 0..task.segments().len() {
+        for &(site, to) in steps.iter().filter(|s| s.segment == segment).flat_map(|s| &s.moves) {
+            let after = to.shares(task.tiers.len());
+            let (bytes, ns) = take(task, alive(task, site, segment), now.of(site), &after);
+            moved += bytes;
+            cost += ns;
+            now.split(site, &after);
+        }
+        rest::lands(task, &mut now);
+        by_segment.push(now.clone());
+    }
+    (by_segment, moved, cost)
+}
+
+/// The shares in each segment of a placement that begins with these and changes by these steps.
+pub fn by_segment(task: &Task<'_>, first: &Shares, steps: &[Step]) -> Vec<Shares> {
+    follow(task, first, steps).0
+}
+
+/// What such a placement is predicted to do, and the bytes that move. The time has what moving costs, none of it hidden.
+pub fn predict(task: &Task<'_>, first: &Shares, steps: &[Step]) -> (Prediction, Bytes) {
+    if steps.is_empty() {
+        return (task.model().predict(first), Bytes(0));
+    }
+    let (by_segment, moved, cost) = follow(task, first, steps);
+    let of = |interval: usize| task.segments().iter().position(|s| s.intervals.contains(&interval)).unwrap_or(0);
+    let mut prediction = task.model().predict_each(|interval| &by_segment[of(interval)]);
+    prediction.time += cost;
+    (prediction, moved)
+}

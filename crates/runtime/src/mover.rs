@@ -1,0 +1,354 @@
+//! What a phase moves: the live objects of some sites, and where their next ones go.
+//!
+//! A phase says for sites where they belong from now on; then every live object that lies elsewhere is moved, what leaves a faster
+//! tier first. Its address stays. A thread of the runtime's own does it, beside the program; on a single processor that would be no
+//! gain, and the program is better off with its memory in place, so there it is done before the phase begins.
+//!
+//! The thread is one that libc does not know (see [`crate::sampler`]'s): what runs in it uses no thread-local storage.
+
+use crate::objects::{self, MOST_PARTED, Moved, Object};
+use crate::sites::Place;
+use crate::{heap, plan, process, range, sandbox, sites, statics, sys};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use wire::image::{ImageMove, PARTS};
+
+const PAGE: usize = 4096;
+const STACK: usize = 64 << 10;
+/// So much at a time: after each piece it is looked whether the object still lives.
+const PIECE: usize = 2 << 20;
+/// Smaller objects stay where they are.
+const LEAST: usize = 64 << 10;
+/// Most objects that lie elsewhere than their addresses say: each makes two more mappings, of which the kernel allows 65,530.
+const MOST: usize = 8192;
+/// Pages of an object that the kernel is asked for afterwards.
+const ASKED: usize = 64;
+
+/// Objects that lie elsewhere.
+static ELSEWHERE: AtomicUsize = AtomicUsize::new(0);
+/// Counts what is to be done: a futex word.
+static WANTED: AtomicU32 = AtomicU32::new(0);
+/// Process that has its thread, and that thread.
+static THREAD_OF: AtomicU32 = AtomicU32::new(0);
+static THREAD: AtomicU32 = AtomicU32::new(0);
+/// Process whose memory is being moved, and whether it is to be looked at once more: one thread at a time. In a child of a fork the one that
+/// was at it does not exist.
+static MOVING: AtomicU32 = AtomicU32::new(0);
+static AGAIN: AtomicU32 = AtomicU32::new(0);
+
+/// A phase begins.
+pub fn begin(moves: impl Iterator<Item = ImageMove>) {
+    if sandbox::silent() {
+        return;
+    }
+    for m in moves {
+        if let Some((_, site)) = sites::find(m.site) {
+            site.send_to(Place { tier: m.tier, rest: m.rest, parts: m.parts });
+        }
+    }
+    if alone() || !start() {
+        return settle();
+    }
+    WANTED.fetch_add(1, Release);
+    let futex = WANTED.as_ptr() as usize;
+    // SAFETY: wakes who waits for a word of ours.
+    unsafe { sys::call3(libc::SYS_futex, futex, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize, 1) };
+}
+
+/// Whether the thread has but one processor, which one that it starts would share.
+fn alone() -> bool {
+    let mut set = [0u64; 128];
+    // SAFETY: writes at most the buffer's length.
+    let len = unsafe { sys::call3(libc::SYS_sched_getaffinity, 0, size_of_val(&set), set.as_mut_ptr() as usize) };
+    len > 0 && set.iter().map(|w| w.count_ones()).sum::<u32>() <= 1
+}
+
+/// Makes sure that this process has its thread.
+fn start() -> bool {
+    let Some(pid) = process::info().map(|h| h.pid.load(Relaxed)) else { return false };
+    if THREAD_OF.load(Acquire) == pid {
+        return true;
+    }
+    let stack = sys::map_lazily(STACK);
+    // SAFETY: the stack is the fresh mapping's; what runs there keeps to the rules.
+    let started = stack != 0 && unsafe { sys::helper(stack + STACK, body) };
+    if started {
+        THREAD_OF.store(pid, Release);
+    } else if stack != 0 {
+        // SAFETY: the mapping just made.
+        unsafe { sys::call3(libc::SYS_munmap, stack, STACK, 0) };
+    }
+    started
+}
+
+/// Whether this is the thread that moves: it touches no memory of the program's.
+pub fn is_thread(tid: u32) -> bool {
+    THREAD.load(Acquire) == tid
+}
+
+extern "C" fn body() {
+    let name = c"hearth-mover".as_ptr() as usize;
+    // SAFETY: no arguments; a NUL-terminated name.
+    unsafe {
+        THREAD.store(sys::call3(libc::SYS_gettid, 0, 0, 0) as u32, Release);
+        sys::call3(libc::SYS_prctl, libc::PR_SET_NAME as usize, name, 0);
+    }
+    let mut done = 0;
+    loop {
+        let wanted = WANTED.load(Acquire);
+        if wanted != done {
+            settle();
+            done = wanted;
+            continue;
+        }
+        let wait = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
+        // SAFETY: waits on a word of ours.
+        unsafe { sys::call(libc::SYS_futex, [WANTED.as_ptr() as usize, wait, done as usize, 0, 0, 0]) };
+    }
+}
+
+/// Moves what does not lie where its site belongs: first what goes to slower tiers, so that there is room.
+fn settle() {
+    let Some(pid) = process::info().map(|h| h.pid.load(Relaxed)) else { return };
+    // Whoever is at it sees, when it is done, that it is to look once more.
+    AGAIN.store(1, SeqCst);
+    let take = || MOVING.fetch_update(SeqCst, SeqCst, |of| (of != pid).then_some(pid)).is_ok();
+    while AGAIN.load(SeqCst) != 0 && take() {
+        AGAIN.store(0, SeqCst);
+        move_all();
+        MOVING.store(0, SeqCst);
+    }
+}
+
+fn move_all() {
+    for makes_room in [true, false] {
+        for tier in 0..plan::tiers() {
+            let start = range::base() + tier * range::tier_span();
+            objects::each(start, heap::used(tier), |addr, object| {
+                let to =
+                    sites::at(object.site).and_then(|s| s.sent_to()).filter(|_| object.bytes >= LEAST && !object.split);
+                if let Some(to) = to.and_then(|to| Lies::there(addr, object, to)) {
+                    let from = Lies::of(addr, object);
+                    if from != to && (to.slowness() > from.slowness()) == makes_room {
+                        transfer(addr, object, from, to);
+                    }
+                }
+            });
+        }
+        statics::each_movable(|v| {
+            // A variable goes whole where most of it belongs.
+            let Some(to) = v.site().and_then(|s| s.sent_to()).map(|to| usize::from(to.most())) else { return };
+            let from = v.tier();
+            if from != to && (to > from) == makes_room && enough(from, to, v.counts) {
+                // SAFETY: the program's own data.
+                unsafe { plan::bind_foreign(to, v.start, v.end - v.start) };
+                plan::count_out(from, v.counts);
+                plan::count_in(to, v.counts);
+                v.lies_in(to);
+                tell(v.start, v.end - v.start, to);
+                process::info().iter().for_each(|h| _ = h.counters.moved.fetch_add(1, Relaxed));
+            }
+        });
+    }
+}
+
+/// How an object lies: the tier of its address has it but for one stretch, which is in another one.
+#[derive(Clone, Copy, PartialEq)]
+struct Lies {
+    bytes: usize,
+    home: usize,
+    /// Tier of the stretch, and where it begins and ends; nothing: `home`, and no bytes.
+    away: usize,
+    from: usize,
+    to: usize,
+}
+
+/// Stretches of objects that lie elsewhere in part: 1 + tier, from, to; 0 in the first: free.
+static PARTED: [[AtomicUsize; 3]; MOST_PARTED] = [const { [const { AtomicUsize::new(0) }; 3] }; MOST_PARTED];
+
+impl Lies {
+    fn of(addr: usize, object: Object) -> Lies {
+        let (bytes, home) = (object.bytes, range::tier_of(addr));
+        let (away, from, to) = match object.moved {
+            None => (home, 0, 0),
+            Some(Moved::To(tier)) => (usize::from(tier), 0, bytes),
+            Some(Moved::Part(entry)) => {
+                let [tier, from, to] =
+                    PARTED.get(usize::from(entry)).map_or([0; 3], |e| e.each_ref().map(|w| w.load(Acquire)));
+                (tier.saturating_sub(1), from, to)
+            }
+        };
+        Lies { bytes, home, away, from, to }
+    }
+
+    /// How it is to lie. `None`: an object of this address cannot lie so.
+    fn there(addr: usize, object: Object, place: Place) -> Option<Lies> {
+        let (bytes, home) = (object.bytes, range::tier_of(addr));
+        let (tier, rest) = (usize::from(place.tier), usize::from(place.rest));
+        let first = (bytes as u128 * u128::from(place.parts) / u128::from(PARTS)) as usize & !(PAGE - 1);
+        let whole = u32::from(place.parts) >= PARTS;
+        let (away, from, to) = match () {
+            () if whole && tier == home => (home, 0, 0),
+            () if whole => (tier, 0, bytes),
+            () if rest == home => (tier, 0, first),
+            () if tier == home => (rest, first, bytes),
+            () => return None,
+        };
+        Some(Lies { bytes, home, away, from, to })
+    }
+
+    fn away_bytes(self) -> usize {
+        self.to - self.from
+    }
+
+    /// Larger for what is in slower tiers.
+    fn slowness(self) -> u128 {
+        (self.bytes - self.away_bytes()) as u128 * self.home as u128 + self.away_bytes() as u128 * self.away as u128
+    }
+
+    /// Bytes in a tier.
+    fn within(self, tier: usize) -> usize {
+        let home = if tier == self.home { self.bytes - self.away_bytes() } else { 0 };
+        home + if tier == self.away { self.away_bytes() } else { 0 }
+    }
+
+    /// The tier of the byte at an offset.
+    fn at(self, offset: usize) -> usize {
+        if (self.from..self.to).contains(&offset) { self.away } else { self.home }
+    }
+
+    /// What the table of objects is to say of it; an entry is taken if it needs one, and `None` says that there is none.
+    fn written(self) -> Option<Option<Moved>> {
+        match self.away_bytes() {
+            0 => Some(None),
+            all if all == self.bytes => Some(Some(Moved::To(self.away as u8))),
+            _ => {
+                let taken = |e: &&[AtomicUsize; 3]| e[0].compare_exchange(0, self.away + 1, AcqRel, Relaxed).is_ok();
+                let entry = PARTED.iter().position(|e| taken(&e))?;
+                PARTED[entry][1].store(self.from, Relaxed);
+                PARTED[entry][2].store(self.to, Release);
+                Some(Some(Moved::Part(entry as u8)))
+            }
+        }
+    }
+
+    fn count_in(self) {
+        plan::count_in(self.home, self.bytes - self.away_bytes());
+        if self.away_bytes() > 0 {
+            plan::leaves(self.home, self.away_bytes());
+            plan::guest_in(self.away, self.away_bytes());
+            ELSEWHERE.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn count_out(self) {
+        plan::count_out(self.home, self.bytes - self.away_bytes());
+        if self.away_bytes() > 0 {
+            plan::comes_home(self.home, self.away_bytes());
+            plan::guest_out(self.away, self.away_bytes());
+            ELSEWHERE.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// Gives the entry of an object back, if it has one.
+fn forget(moved: Option<Moved>) {
+    if let Some(Moved::Part(entry)) = moved {
+        PARTED.get(usize::from(entry)).into_iter().for_each(|e| e[0].store(0, Release));
+    }
+}
+
+/// Whether memory of one tier can be moved to the other now.
+fn enough(from: usize, to: usize, bytes: usize) -> bool {
+    let room = plan::can_be_bound(from) && plan::can_be_bound(to) && plan::has_room(to, bytes);
+    if !room {
+        process::fell_back(to, bytes);
+    }
+    room
+}
+
+/// Moves what of an object does not lie as it is to.
+fn transfer(addr: usize, object: Object, from: Lies, to: Lies) {
+    let more = |tier: usize| to.within(tier).saturating_sub(from.within(tier));
+    let Some(gains) = [to.home, to.away].into_iter().max_by_key(|&tier| more(tier)) else { return };
+    let leaves = from.away_bytes() == 0;
+    if !plan::can_be_bound(to.home)
+        || !enough(from.away, gains, more(gains))
+        || leaves && ELSEWHERE.load(Relaxed) >= MOST
+    {
+        return;
+    }
+    let Some(moved) = to.written() else { return process::fell_back(gains, more(gains)) };
+    let new = Object { moved, ..object };
+    // Counted first: whoever frees it from now on counts it out of where it says that it is.
+    to.count_in();
+    if !objects::replace(addr, object, new) {
+        to.count_out();
+        return forget(moved);
+    }
+    from.count_out();
+    forget(object.moved);
+    let size = object.bytes.next_multiple_of(PAGE);
+    // Pieces in which it lies in one tier before and after.
+    let mut cuts = [0, from.from, from.to, to.from, to.to, size];
+    cuts.sort_unstable();
+    for (start, end) in cuts.iter().zip(cuts.iter().skip(1)).map(|(a, b)| (a & !(PAGE - 1), b & !(PAGE - 1))) {
+        if start == end || from.at(start) == to.at(start) {
+            continue;
+        }
+        for at in (start..end).step_by(PIECE) {
+            let len = PIECE.min(end - at);
+            // SAFETY: a policy for pages of the managed range, which changes no content.
+            unsafe { plan::bind_foreign(to.at(start), addr + at, len) };
+            if objects::get(addr) != Some(new) {
+                // It was freed meanwhile, and who freed it gave its pages back: what lies here next belongs here.
+                // SAFETY: as above.
+                unsafe { plan::bind_foreign(to.home, addr + at, len) };
+                return;
+            }
+        }
+        tell(addr + start, end - start, to.at(start));
+    }
+    process::info().iter().for_each(|h| _ = h.counters.moved.fetch_add(1, Relaxed));
+}
+
+/// An object that lies elsewhere is no more.
+pub fn ended(addr: usize, object: Object) {
+    Lies::of(addr, object).count_out();
+    forget(object.moved);
+}
+
+/// Gives the pages of an object that lies elsewhere back, and its addresses to their own tier: the object is no more.
+pub fn clear(addr: usize, bytes: usize) {
+    let len = bytes.next_multiple_of(PAGE);
+    if !sandbox::silent() {
+        // SAFETY: pages of an object that nobody uses any more, in whole.
+        unsafe {
+            sys::call3(libc::SYS_madvise, addr, len, libc::MADV_DONTNEED as usize);
+            plan::bind_foreign(range::tier_of(addr), addr, len);
+        }
+    }
+}
+
+/// Counts the bytes of what was moved, and asks the kernel where some of its pages are now.
+fn tell(addr: usize, size: usize, tier: usize) {
+    let Some(h) = process::info() else { return };
+    h.counters.moved_bytes.fetch_add(size as u64, Relaxed);
+    let pages = size / PAGE;
+    let count = pages.min(ASKED);
+    let mut asked = [0usize; ASKED];
+    let mut nodes = [-1i32; ASKED];
+    for (i, page) in asked.iter_mut().take(count).enumerate() {
+        *page = addr + i * pages / count * PAGE;
+    }
+    // SAFETY: asks where pages are, and writes so many answers.
+    let failed = unsafe {
+        let args = [0, count, asked.as_ptr() as usize, 0, nodes.as_mut_ptr() as usize, 0];
+        sys::call(libc::SYS_move_pages, args)
+    };
+    if failed == 0 {
+        let present = || nodes.iter().take(count).filter(|&&n| n >= 0);
+        let there = present().filter(|&&n| plan::is_on(tier, n as u32)).count();
+        h.counters.moved_asked.fetch_add(present().count() as u64, Relaxed);
+        h.counters.moved_there.fetch_add(there as u64, Relaxed);
+    }
+}

@@ -1,0 +1,84 @@
+/* Three arrays, of which one is used at a time: is it in fast memory when its turn comes?
+ *
+ *   turns TURNS [LOADS]
+ *
+ * A turn is a parallel region in which one array, by turns, is read by so many loads (a million if not given) that wait for each other,
+ * and its sum. Of the arrays one is a variable. Prints `turn N: ARRAY PAGES-ON-NODE-0 PAGES-ON-NODE-1`, as the kernel tells in
+ * the middle of each turn; at last, whether all sums are right.
+ */
+#define _GNU_SOURCE
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { LINE = 64, PAGE = 4096, BYTES = 4 << 20, STEP = 7919, ARRAYS = 3, LINES = BYTES / LINE };
+
+static char third[BYTES] __attribute__((aligned(PAGE)));
+
+static char *must(void *p) {
+  if (!p) {
+    fputs("turns: no memory\n", stderr);
+    exit(1);
+  }
+  return p;
+}
+
+__attribute__((noinline)) static char *alloc_first(void) { return must(aligned_alloc(PAGE, BYTES)); }
+__attribute__((noinline)) static char *alloc_second(void) { return must(aligned_alloc(PAGE, BYTES)); }
+
+/* One cycle through all lines, by steps of a prime number of them. */
+static void fill(char *array) {
+  for (long i = 0; i < LINES; i++) *(void **)(array + i * LINE) = array + (i + STEP) % LINES * LINE;
+}
+
+static void **chase(void **p, long loads) {
+  while (loads-- > 0) p = *p;
+  return p;
+}
+
+static void say(long turn, const char *name, char *array) {
+  static void *page[BYTES / PAGE];
+  static int node[BYTES / PAGE];
+  long on[2] = {0, 0};
+  for (long i = 0; i < BYTES / PAGE; i++) page[i] = array + i * PAGE;
+  if (syscall(SYS_move_pages, 0, (unsigned long)(BYTES / PAGE), page, NULL, node, 0)) perror("turns: move_pages");
+  for (long i = 0; i < BYTES / PAGE; i++)
+    if (node[i] == 0 || node[i] == 1) on[node[i]]++;
+  fprintf(stderr, "turn %ld: %s %ld %ld\n", turn, name, on[0], on[1]);
+}
+
+int main(int argc, char **argv) {
+  if (argc != 2 && argc != 3) {
+    fputs("usage: turns TURNS [LOADS]\n", stderr);
+    return 2;
+  }
+  const long turns = atol(argv[1]), loads = argc == 3 ? atol(argv[2]) : 1000000;
+  char *array[ARRAYS] = {alloc_first(), alloc_second(), third};
+  static const char *const name[ARRAYS] = {"first", "second", "third"};
+  void **at[ARRAYS];
+  for (int a = 0; a < ARRAYS; a++) {
+    fill(array[a]);
+    at[a] = (void **)array[a];
+  }
+  int right = 1;
+  for (long turn = 0; turn < turns; turn++) {
+    const int a = (int)(turn % ARRAYS);
+#pragma omp parallel num_threads(2)
+    {
+#pragma omp master
+      {
+        at[a] = chase(at[a], loads / 2);
+        say(turn, name[a], array[a]);
+        at[a] = chase(at[a], loads / 2);
+      }
+    }
+  }
+  for (int a = 0; a < ARRAYS; a++) {
+    const long times = turns / ARRAYS + (a < turns % ARRAYS), steps = (long)((unsigned long)(times * (loads / 2 * 2)) % LINES);
+    right &= (char *)at[a] == array[a] + (uintptr_t)steps * STEP % LINES * LINE;
+  }
+  puts(right ? "right" : "wrong");
+  return right ? 0 : 1;
+}
