@@ -5,7 +5,7 @@
 //! Sites are made up: sizes over six orders of magnitude, misses over five, a quarter of them without any, lives of all lengths, 50
 //! intervals of the run. Ratios are to `density` on the same sites, since times depend on the machine; `gap` is what `exact` proves.
 
-use model::observed::TimePoint;
+use model::observed::{Region, TimePoint};
 use model::*;
 use policy::policies::{ALL, exact};
 use policy::{Capacity, Options, Task};
@@ -100,6 +100,15 @@ fn made_up(count: u64) -> Observed {
             placed: vec![],
         });
     }
+    // A parallel region begins with each interval: as many segments as there can be.
+    let frame = Frame { module: None, offset: 1, source: vec![] };
+    let begins = |(n, p): (usize, &TimePoint)| Region {
+        id: SiteId(1 << 40),
+        number: n as u64 + 1,
+        at: p.at,
+        frame: frame.clone(),
+    };
+    let regions = timeline.iter().enumerate().map(begins).collect();
     Observed {
         command: vec!["made-up".to_string()],
         started: 0,
@@ -120,7 +129,7 @@ fn made_up(count: u64) -> Observed {
         rest: None,
         losses: vec![],
         touches: vec![],
-        regions: vec![],
+        regions,
         tiers: vec![],
     }
 }

@@ -59,14 +59,16 @@ fn fill(task: &Task<'_>, fixed: &[usize], segment: usize) -> Vec<Place> {
     let movable = |site: usize| can_move(task, site);
     let mut places: Vec<Place> =
         (0..task.sites()).map(|s| if movable(s) { slow } else { Place::whole(fixed[s]) }).collect();
-    let time = |places: &[Place]| times(task, places)[segment];
-    let before = time(&places);
+    let before = time(task, &shares(task, &places), segment);
     let mut candidates: Vec<usize> = task.candidates().into_iter().filter(|&s| movable(s)).collect();
     candidates.sort_by(|&a, &b| task.observed.sites[b].misses().total_cmp(&task.observed.sites[a].misses()));
+    let mut with = shares(task, &places);
+    let (fast, slowest) = (Place::whole(0).shares(task.tiers.len()), slow.shares(task.tiers.len()));
     let gain = |site: usize| {
-        let mut with = places.clone();
-        with[site] = Place::whole(0);
-        (site, (before - time(&with)) / task.size(site).0.max(1) as f64)
+        with.split(site, &fast);
+        let saved = before - time(task, &with, segment);
+        with.split(site, &slowest);
+        (site, saved / task.size(site).0.max(1) as f64)
     };
     let mut gains: Vec<(usize, f64)> = candidates.into_iter().take(TRIED).map(gain).filter(|g| g.1 > 0.0).collect();
     gains.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -100,8 +102,14 @@ fn shares(task: &Task<'_>, places: &[Place]) -> Shares {
 fn times(task: &Task<'_>, places: &[Place]) -> Vec<f64> {
     let mut shares = shares(task, places);
     rest::lands(task, &mut shares);
-    let intervals = task.model().predict(&shares).intervals;
-    task.segments().iter().map(|s| intervals[s.intervals.clone()].iter().sum()).collect()
+    (0..task.segments().len()).map(|segment| time(task, &shares, segment)).collect()
+}
+
+/// Time of a segment.
+fn time(task: &Task<'_>, shares: &Shares, segment: usize) -> f64 {
+    let model = task.model();
+    let intervals = &model.demand.intervals[task.segments()[segment].intervals.clone()];
+    intervals.iter().map(|i| model.interval(i, shares)).sum()
 }
 
 /// What it takes to get from one to the other when a segment begins.

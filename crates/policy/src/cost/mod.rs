@@ -141,15 +141,20 @@ impl Model {
                     *served += share * u.misses();
                 }
             }
-            let time = match self.alone {
-                true => self.by_turns(interval, shares),
-                false => self.at_once(interval, |u| shares.of(u.site).iter().copied()),
-            };
+            let time = self.interval(interval, shares);
             out.time += time;
             out.compute += interval.compute;
             out.intervals.push(time);
         }
         out
+    }
+
+    /// Time of an interval, in ns.
+    pub fn interval(&self, interval: &Interval, shares: &Shares) -> f64 {
+        match self.alone {
+            true => self.by_turns(interval, shares),
+            false => self.at_once(interval, |u| shares.of(u.site).iter().copied()),
+        }
     }
 
     /// Time of an interval in which uses have such shares in the tiers all the while.

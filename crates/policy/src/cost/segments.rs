@@ -50,15 +50,20 @@ pub fn of(observed: &Observed, demand: &Demand) -> Vec<Segment> {
 fn join(mut segments: Vec<Segment>, demand: &Demand) -> Vec<Segment> {
     let mut asked: Vec<BTreeMap<usize, f64>> = segments.iter().map(|s| asked(demand, s)).collect();
     let all: f64 = asked.iter().flat_map(BTreeMap::values).sum();
-    while segments.len() > 1 {
-        let matters = |i: usize| differ(&asked[i - 1], &asked[i]);
-        let (least, by) = (1..segments.len()).map(|i| (i, matters(i))).min_by(|a, b| a.1.total_cmp(&b.1)).expect("two");
+    // By how much each matters beside the one before it.
+    let mut matters: Vec<f64> = asked.windows(2).map(|pair| differ(&pair[0], &pair[1])).collect();
+    while let Some((least, by)) = matters.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1)) {
         if segments.len() <= MOST && by > WORTH * all {
             break;
         }
-        segments[least - 1].intervals.end = segments.remove(least).intervals.end;
-        for (site, lines) in asked.remove(least) {
-            *asked[least - 1].entry(site).or_default() += lines;
+        segments[least].intervals.end = segments.remove(least + 1).intervals.end;
+        for (site, lines) in asked.remove(least + 1) {
+            *asked[least].entry(site).or_default() += lines;
+        }
+        matters.remove(least);
+        for (i, pair) in asked.windows(2).enumerate().skip(least.saturating_sub(1)).take(2).filter(|(i, _)| *i <= least)
+        {
+            matters[i] = differ(&pair[0], &pair[1]);
         }
     }
     segments

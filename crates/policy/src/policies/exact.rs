@@ -48,6 +48,9 @@ const GAP: f64 = 1e-4;
 const ENTRIES: usize = 60_000;
 const GROUPS: std::ops::RangeInclusive<usize> = 4..=64;
 
+/// Most entries from capacities of a program in which sites move.
+const MOVING_ENTRIES: usize = 400_000;
+
 /// The mixed-integer program.
 pub struct Exact;
 
@@ -142,24 +145,30 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
         let fixed: Vec<usize> =
             best.placed.iter().map(|w| if w.split.is_some() { task.slowest() } else { w.tier }).collect();
         fills::best(task, &fixed).map(|places| Best::keep(&mut moving, of(&places)));
-        let program = Program::of(task, true);
-        let mut loads = vec![0.0; task.tiers.len() * program.groups.len()];
-        for round in 0..2 {
-            let answer = program.solve(&loads, Whole::Some, if round == 0 { left() / 2.0 } else { left() });
-            if round == 0 {
-                bound = bound.min(answer.bound);
+        // Of very many sites the fills have to do: the program would be larger than what can be solved in the time.
+        let entries = program.sites.len() * task.segments().len() * task.lives().moments.len();
+        if entries > MOVING_ENTRIES {
+            bound = bound.min(program.least());
+        } else {
+            let program = Program::of(task, true);
+            let mut loads = vec![0.0; task.tiers.len() * program.groups.len()];
+            for round in 0..2 {
+                let answer = program.solve(&loads, Whole::Some, if round == 0 { left() / 2.0 } else { left() });
+                if round == 0 {
+                    bound = bound.min(answer.bound);
+                }
+                let Some(found) = answer.by_segment.map(|all| {
+                    let places: Vec<Vec<Place>> = all.iter().map(|shares| places_of(task, shares)).collect();
+                    of(&places)
+                }) else {
+                    break;
+                };
+                if !Best::keep(&mut moving, found) {
+                    break;
+                }
+                let kept = moving.as_ref().expect("just kept");
+                loads = program.loads(&schedule::by_segment(task, &kept.shares, &kept.steps));
             }
-            let Some(found) = answer.by_segment.map(|all| {
-                let places: Vec<Vec<Place>> = all.iter().map(|shares| places_of(task, shares)).collect();
-                of(&places)
-            }) else {
-                break;
-            };
-            if !Best::keep(&mut moving, found) {
-                break;
-            }
-            let kept = moving.as_ref().expect("just kept");
-            loads = program.loads(&schedule::by_segment(task, &kept.shares, &kept.steps));
         }
         if let Some(found) = moving.filter(|m| m.time < best.time * (1.0 - MOVING_WORTH)) {
             best = found;

@@ -10,6 +10,9 @@ use crate::schedule::{Place, can_move, steps};
 use crate::{Decision, Error, Policy, Task};
 use model::Bytes;
 
+/// Most sites that compete, those with most misses: the paper's programs have a few dozen objects, and there is a knapsack for each phase.
+const MOST: usize = 256;
+
 /// Unimem's local search.
 pub struct PhaseLocal;
 
@@ -54,7 +57,10 @@ pub struct Run {
 impl Run {
     /// The run of a task.
     pub fn of(task: &Task<'_>) -> Run {
-        let sites: Vec<usize> = task.candidates().into_iter().filter(|&s| can_move(task, s)).collect();
+        let mut sites: Vec<usize> = task.candidates().into_iter().filter(|&s| can_move(task, s)).collect();
+        sites.sort_by(|&a, &b| task.observed.sites[b].misses().total_cmp(&task.observed.sites[a].misses()));
+        sites.truncate(MOST);
+        sites.sort_unstable();
         let mut object = vec![None; task.sites() + 1];
         sites.iter().enumerate().for_each(|(n, &s)| object[s] = Some(n));
         let demand = &task.model().demand;
