@@ -29,6 +29,9 @@ pub fn best(task: &Task<'_>, fixed: &[usize]) -> Option<Vec<Vec<Place>>> {
         keep(fill.iter().map(|p| if p.tier == p.rest { *p } else { Place::whole(p.rest) }).collect());
         keep(fill);
     }
+    // Most sites are in no fill.
+    let differs = |site: &usize| states.iter().any(|state| state[*site] != states[0][*site]);
+    let differing: Vec<usize> = (0..task.sites()).filter(differs).collect();
     // Time of each segment in each state.
     let times: Vec<Vec<f64>> = states.iter().map(|state| times(task, state)).collect();
     let whole = |state: &[Place]| state.iter().all(|p| p.tier == p.rest);
@@ -37,7 +40,8 @@ pub fn best(task: &Task<'_>, fixed: &[usize]) -> Option<Vec<Vec<Place>>> {
     let mut came_from: Vec<Vec<usize>> = Vec::new();
     for segment in 1..segments {
         let from = |to: usize| {
-            let costs = (0..states.len()).map(|s| (s, least[s] + moving(task, &states[s], &states[to], segment)));
+            let costs =
+                (0..states.len()).map(|s| (s, least[s] + moving(task, &differing, [&states[s], &states[to]], segment)));
             costs.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there is a state")
         };
         let chosen: Vec<(usize, f64)> = (0..states.len()).map(from).collect();
@@ -112,13 +116,13 @@ fn time(task: &Task<'_>, shares: &Shares, segment: usize) -> f64 {
     intervals.iter().map(|i| model.interval(i, shares)).sum()
 }
 
-/// What it takes to get from one to the other when a segment begins.
-fn moving(task: &Task<'_>, from: &[Place], to: &[Place], segment: usize) -> f64 {
+/// What it takes to get from one to the other when a segment begins; these sites may be elsewhere then.
+fn moving(task: &Task<'_>, sites: &[usize], [from, to]: [&[Place]; 2], segment: usize) -> f64 {
     let tiers = task.tiers.len();
-    let changed = from.iter().zip(to).enumerate().filter(|(_, (from, to))| from != to);
-    changed
-        .map(|(site, (from, to))| {
-            take(task, schedule::alive(task, site, segment), &from.shares(tiers), &to.shares(tiers)).1
-        })
-        .sum()
+    let changed = sites.iter().copied().filter(|&site| from[site] != to[site]);
+    let cost = |site: usize| {
+        let bytes = schedule::alive(task, site, segment);
+        take(task, bytes, &from[site].shares(tiers), &to[site].shares(tiers)).1
+    };
+    changed.map(cost).sum()
 }
