@@ -108,6 +108,9 @@ fn exact_finds_the_best_schedule() {
         let best = least(&task, 3, 1 + round % 2);
         // Parts can be better than any schedule of whole sites; schedules that gain less than 2 % are left alone.
         assert!(solved.time <= best / 0.98 + 1e-6, "{rows:?}: {} {best}", solved.time);
+        let all = hearth_policy::forecast::compare(&seen, &machine, &options).unwrap().plans;
+        let exact = all.iter().find(|p| p.policy == "exact").unwrap().time;
+        assert!(all.iter().all(|p| p.time >= exact), "{rows:?}: {all:?}");
         moved += usize::from(!solved.decision.steps.is_empty());
     }
     assert!((2..12).contains(&moved), "{moved} of 12 move");

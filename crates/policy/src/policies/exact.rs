@@ -27,7 +27,8 @@
 //!
 //! Where the run has segments ([`crate::cost::segments`]), the sites that can be moved have an `x(s,k,g)` for each segment *g* in a
 //! further program, with what moving costs ([`crate::cost::migration`]) in the objective, and capacities that hold in each segment as if
-//! all of the run's moments were in it. What fills the fast tier best in each segment ([`crate::fills`]) is a candidate too. A placement that moves is taken if it saves more than two percent.
+//! all of the run's moments were in it. What fills the fast tier best in each segment ([`crate::fills`]) is a candidate too. A placement that moves is taken if it saves more than
+//! two percent, or another policy would be predicted to be faster.
 
 use super::density::cold;
 use crate::cost::step::{self, Load};
@@ -144,7 +145,10 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
         };
         let fixed: Vec<usize> =
             best.placed.iter().map(|w| if w.split.is_some() { task.slowest() } else { w.tier }).collect();
-        fills::best(task, &fixed).map(|places| Best::keep(&mut moving, of(&places)));
+        let rival = moving.as_ref().map_or(f64::INFINITY, |m| m.time);
+        if let Some(places) = fills::best(task, &fixed) {
+            Best::keep(&mut moving, of(&places));
+        }
         // Of very many sites the fills have to do: the program would be larger than what can be solved in the time.
         let entries = program.sites.len() * task.segments().len() * task.lives().moments.len();
         if entries > MOVING_ENTRIES {
@@ -170,7 +174,9 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
                 loads = program.loads(&schedule::by_segment(task, &kept.shares, &kept.steps));
             }
         }
-        if let Some(found) = moving.filter(|m| m.time < best.time * (1.0 - MOVING_WORTH)) {
+        // No other policy is to be predicted to be faster than this one.
+        let worth = |m: &Best| m.time < best.time * (1.0 - MOVING_WORTH) || rival < best.time;
+        if let Some(found) = moving.filter(worth) {
             best = found;
         }
     }
