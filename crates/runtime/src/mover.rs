@@ -319,14 +319,8 @@ pub fn ended(addr: usize, object: Object) {
 
 /// Gives the pages of an object that lies elsewhere back, and its addresses to their own tier: the object is no more.
 pub fn clear(addr: usize, bytes: usize) {
-    let len = bytes.next_multiple_of(PAGE);
-    if !sandbox::silent() {
-        // SAFETY: pages of an object that nobody uses any more, in whole.
-        unsafe {
-            sys::call3(libc::SYS_madvise, addr, len, libc::MADV_DONTNEED as usize);
-            plan::bind_foreign(range::tier_of(addr), addr, len);
-        }
-    }
+    // SAFETY: pages of an object that nobody uses any more, in whole.
+    unsafe { plan::give_back(range::tier_of(addr), addr, bytes.next_multiple_of(PAGE)) };
 }
 
 /// Counts the bytes of what was moved, and asks the kernel where some of its pages are now.

@@ -46,6 +46,8 @@ const SPLIT: u64 = 1 << 62;
 /// Where it stands where a moved object lies, in four bits: 1 + tier, or 1 + number of tiers + number of its entry.
 const MOVED_AT: u32 = 58;
 const MOVED: u64 = 0xf << MOVED_AT;
+// No object is so large that its size would reach there.
+const _: () = assert!(range::MAX_TIER_SPAN <= 1 << (MOVED_AT - SITE_BITS));
 const _: () = assert!(crate::sites::MAX_SITES < 1 << SITE_BITS);
 
 /// Maps the table for `tiers` tiers; `false` if there is no address space for it.

@@ -1,7 +1,7 @@
 //! The plan as it guides this process: which tier a site goes to, whether the tier has room, where its memory
 //! comes from.
 
-use crate::{heap, process, range, sys};
+use crate::{heap, process, range, sandbox, sys};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::image::{Image, Source, Target};
 use wire::process::MAX_TIERS;
@@ -218,6 +218,20 @@ pub unsafe fn bind_foreign(tier: usize, addr: usize, size: usize) -> bool {
         // SAFETY: a policy for pages of the program, which changes no content.
         Some(Source::Nodes(mask)) => unsafe { bind(addr, size, mask, MPOL_MF_MOVE) },
         Some(Source::Plain) | None => true,
+    }
+}
+
+/// Gives whole pages of memory that nobody uses any more back to the kernel, and what will lie there to a tier.
+///
+/// # Safety
+/// They must be the runtime's, and hold nothing.
+pub unsafe fn give_back(tier: usize, addr: usize, len: usize) {
+    if !sandbox::silent() {
+        // SAFETY: the caller's.
+        unsafe {
+            sys::call3(libc::SYS_madvise, addr, len, libc::MADV_DONTNEED as usize);
+            bind_foreign(tier, addr, len);
+        }
     }
 }
 

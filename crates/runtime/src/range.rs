@@ -19,7 +19,7 @@ static POOL: AtomicUsize = AtomicUsize::new(0);
 static POOL_USED: AtomicUsize = AtomicUsize::new(0);
 
 /// Most address space of one tier; enough for any memory of today.
-const MAX_TIER_SPAN: usize = 1 << 40;
+pub const MAX_TIER_SPAN: usize = 1 << 40;
 /// Least address space of one tier worth managing.
 const MIN_TIER_SPAN: usize = 1 << 30;
 const POOL_BYTES: usize = 1 << 18;

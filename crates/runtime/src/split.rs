@@ -5,7 +5,7 @@
 //! are not many in a process.
 
 use crate::sites::Site;
-use crate::{plan, sandbox, sys};
+use crate::{plan, sandbox};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use wire::image::{self, Target};
 
@@ -98,14 +98,8 @@ pub unsafe fn bind(target: Target, addr: usize, size: usize) {
 pub fn unbind(target: Target, addr: usize, size: usize) {
     for (offset, len) in stretches(target.parts, size) {
         STRETCHES.fetch_sub(1, Relaxed);
-        let len = len.next_multiple_of(PAGE);
-        if !sandbox::silent() {
-            // SAFETY: pages of an object that nobody uses any more, in whole.
-            unsafe {
-                sys::call3(libc::SYS_madvise, addr + offset, len, libc::MADV_DONTNEED as usize);
-                plan::bind_foreign(usize::from(target.rest), addr + offset, len);
-            }
-        }
+        // SAFETY: pages of an object that nobody uses any more, in whole.
+        unsafe { plan::give_back(usize::from(target.rest), addr + offset, len.next_multiple_of(PAGE)) };
     }
 }
 
