@@ -85,7 +85,7 @@ fn large_realloc(p: Ptr, size: usize) -> Ptr {
     let addr = p as usize;
     if !managed(p) {
         // It has grown over the threshold: from now on it is an object.
-        let new: Ptr = manage::allocate(size, 1, false).cast();
+        let new: Ptr = manage::grown(size).cast();
         if new.is_null() {
             return next::realloc(p, size);
         }

@@ -1,5 +1,6 @@
 //! The life of a managed object: its call stack taken, its tier chosen, its events published.
 
+use crate::colour;
 use crate::heap::{self, Moved};
 use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
@@ -40,6 +41,27 @@ pub fn number(thread: &Thread) -> u32 {
 /// An object for the program, or null: then the next allocator is to serve it.
 #[inline(never)]
 pub fn allocate(size: usize, align: usize, zero: bool) -> *mut u8 {
+    begin(size, Wish { align, zero, grown: false })
+}
+
+/// The same for what one of the next allocator's has grown to.
+#[inline(never)]
+pub fn grown(size: usize) -> *mut u8 {
+    begin(size, Wish { align: 1, zero: false, grown: true })
+}
+
+/// How an object is to be.
+#[derive(Clone, Copy)]
+struct Wish {
+    align: usize,
+    /// All zeroes.
+    zero: bool,
+    /// It takes the place of a smaller one.
+    grown: bool,
+}
+
+#[inline(always)]
+fn begin(size: usize, wish: Wish) -> *mut u8 {
     let Some(busy) = Busy::enter() else { return core::ptr::null_mut() };
     let thread = busy.0;
     if !ready() {
@@ -47,10 +69,11 @@ pub fn allocate(size: usize, align: usize, zero: bool) -> *mut u8 {
     }
     if small::takes(size) {
         let Some((index, site)) = silent_site_here(thread) else { return refused() };
-        return if align <= 16 { small::allocate(thread, index, site, size, zero) } else { core::ptr::null_mut() };
+        let plain = wish.align <= 16;
+        return if plain { small::allocate(thread, index, site, size, wish.zero) } else { core::ptr::null_mut() };
     }
     let Some((index, site)) = site_here(thread) else { return refused() };
-    place(thread, index, site, size, align, zero)
+    place(thread, index, site, size, wish)
 }
 
 /// From this size on the kernel is asked first: the range is reserved without counting, so that it would let a program
@@ -64,17 +87,17 @@ fn too_much(size: usize) -> bool {
 /// A block of small objects of a site; null: there is no room.
 pub fn block(thread: &Thread, index: usize, site: &'static Site) -> *mut u8 {
     tell(thread, site);
-    place(thread, index, site, small::BLOCK, small::BLOCK, false)
+    place(thread, index, site, small::BLOCK, Wish { align: small::BLOCK, zero: false, grown: false })
 }
 
 /// Puts an object of a stack into the first tier that has room.
-fn place(thread: &Thread, index: usize, site: &'static Site, size: usize, align: usize, zero: bool) -> *mut u8 {
+fn place(thread: &Thread, index: usize, site: &'static Site, size: usize, wish: Wish) -> *mut u8 {
     if too_much(size) {
         return core::ptr::null_mut();
     }
     let (index, site) = sites::claim(index, site, size);
     tell(thread, site);
-    let at = put(thread, index, site, size, align, zero);
+    let at = put(thread, index, site, size, wish);
     if at.is_null() {
         site.let_go(size);
     }
@@ -82,9 +105,10 @@ fn place(thread: &Thread, index: usize, site: &'static Site, size: usize, align:
 }
 
 /// Puts an object of a site, which is held for it, into the first tier that has room.
-fn put(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, zero: bool) -> *mut u8 {
+fn put(thread: &Thread, index: usize, site: &Site, size: usize, wish: Wish) -> *mut u8 {
+    let Wish { align, zero, grown } = wish;
     if site.target().parts != 0 {
-        let at = place_split(thread, index, site, size, align, zero);
+        let at = place_split(thread, index, site, size, wish);
         if !at.is_null() {
             return at;
         }
@@ -104,20 +128,22 @@ fn put(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, ze
             }
             let object = Object::of(index, size);
             enter(thread, at as usize, object, site, tier, false);
-            return at;
+            // SAFETY: within the object's first page.
+            return unsafe { at.add(colour::of(at as usize, size, align, grown)) };
         }
     }
     refused()
 }
 
 /// Puts an object of a split site into both of its tiers; null if it is to be in one of them.
-fn place_split(thread: &Thread, index: usize, site: &Site, size: usize, align: usize, zero: bool) -> *mut u8 {
+fn place_split(thread: &Thread, index: usize, site: &Site, size: usize, wish: Wish) -> *mut u8 {
     let target = site.target();
     if !split::can(target, size, size) {
         return core::ptr::null_mut();
     }
     let rest = usize::from(target.rest);
-    let at = heap::allocate(rest, number(thread), size, align.max(split::alignment(size)), zero);
+    let align = wish.align.max(split::alignment(size));
+    let at = heap::allocate(rest, number(thread), size, align, wish.zero);
     if !at.is_null() {
         // SAFETY: a fresh object of ours.
         unsafe { split::bind(target, at as usize, size) };
@@ -256,6 +282,7 @@ pub fn free(addr: usize) {
 /// Ends a managed object that is not small.
 fn release(addr: usize) {
     // Not the start of a live object: a double or wild free. Leaving the memory alone harms nobody.
+    let Some((addr, _)) = colour::page_of(addr) else { return };
     // The books are closed and the end is published before the memory can become another object.
     let Some(object) = close(addr) else { return };
     let busy = Busy::enter();
@@ -281,7 +308,8 @@ fn release(addr: usize) {
 /// Changes a managed object's size. The new object belongs to the site of this call. Null: there is no room in any
 /// tier (or the runtime is already at work in this thread), and the object is as it was.
 #[inline(never)]
-pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
+pub fn reallocate(at: usize, size: usize) -> *mut u8 {
+    let Some((addr, within)) = colour::page_of(at) else { return core::ptr::null_mut() };
     let Some(old) = objects::get(addr) else { return core::ptr::null_mut() };
     let here = Busy::enter().and_then(|busy| {
         if !ready() {
@@ -298,15 +326,16 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
     let whole = !old.split && old.moved.is_none() && site.target().parts == 0;
     if whole
         && planned == tier
+        && within + size <= heap::size_class(size)
         && (size <= old.bytes || plan::has_room(tier, size - old.bytes))
         && (heap::size_class(size) == heap::size_class(old.bytes) || heap::resize_in_place(addr, size))
     {
         close(addr);
         // Its beginning says, by `realloc`, that the one at its address has ended.
         enter(busy.0, addr, Object::of(index, size), site, tier, true);
-        return addr as *mut u8;
+        return at as *mut u8;
     }
-    if whole && heap::can_move(addr) && !too_much(size) {
+    if whole && within == 0 && heap::can_move(addr) && !too_much(size) {
         // It needs no more room than it grows by.
         let room = |t| plan::has_room(t, if t == tier { size.saturating_sub(old.bytes) } else { size });
         let stays = plan::order(planned).find(|&t| room(t)) == Some(tier);
@@ -321,13 +350,14 @@ pub fn reallocate(addr: usize, size: usize) -> *mut u8 {
         }
     }
     let enormous = too_much(size);
-    let new = if enormous { core::ptr::null_mut() } else { put(busy.0, index, site, size, heap::PAGE, false) };
+    let wish = Wish { align: 1, zero: false, grown: true };
+    let new = if enormous { core::ptr::null_mut() } else { put(busy.0, index, site, size, wish) };
     drop(busy);
     if new.is_null() {
         site.let_go(size);
     } else {
-        copy(addr, new, size);
-        free(addr);
+        copy(at, new, size);
+        free(at);
     }
     new
 }
@@ -356,7 +386,7 @@ fn move_within(thread: &Thread, addr: usize, size: usize) -> *mut u8 {
 fn copy(old: usize, new: *mut u8, size: usize) {
     // Programs that ask malloc_usable_size use all they may.
     // SAFETY: two live objects, at least so long.
-    unsafe { core::ptr::copy_nonoverlapping(old as *const u8, new, heap::usable(old).min(size)) };
+    unsafe { core::ptr::copy_nonoverlapping(old as *const u8, new, usable(old).min(size)) };
 }
 
 /// The program mapped anonymous memory of its own. `writable`: it is to be used at once; else it is an address range kept
@@ -474,6 +504,9 @@ pub fn usable(addr: usize) -> usize {
         _ if range::in_pool(addr) => range::pool_size(addr),
         Some(block) => block.usable(),
         // Some servers ask at every turn, and jemalloc would have to look up what Hearth knows.
-        None => objects::get(addr).map_or_else(|| heap::usable(addr), |o| heap::size_class(o.bytes)),
+        None => {
+            let object = colour::page_of(addr).and_then(|(page, within)| Some((objects::get(page)?, within)));
+            object.map_or_else(|| heap::usable(addr), |(o, within)| heap::size_class(o.bytes) - within)
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The objects: a table beside the managed range with one word for each page, zero but for the first page of an
 //! object. It costs 8 bytes for each object's first page and nothing is added to the objects themselves.
 
-use crate::{range, sys};
+use crate::{heap, range, sys};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use wire::process::MAX_TIERS;
 
@@ -142,7 +142,7 @@ fn mark(addr: usize, farthest: usize) {
         let Some(word) = word(start) else { return };
         let found = word.load(Acquire);
         if found != 0 {
-            if unpack(found).is_some_and(|o| start + o.bytes > addr) {
+            if unpack(found).is_some_and(|o| start + heap::size_class(o.bytes) > addr) {
                 word.fetch_or(HANDS_OFF, AcqRel);
             }
             return;

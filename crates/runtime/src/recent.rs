@@ -85,7 +85,7 @@ pub fn take(tier: usize, number: u32, size: usize, align: usize, zero: bool) -> 
     let at = found.flatten().unwrap_or(0) as *mut u8;
     if zero && !at.is_null() {
         // SAFETY: an object of ours, at least so long, that nobody uses.
-        unsafe { at.write_bytes(0, size) };
+        unsafe { at.write_bytes(0, class) };
     }
     at
 }
