@@ -69,6 +69,10 @@ fn misses_are_told_by_chunk() {
                 false => assert!(chunk.misses() < 0.01 * sum, "chunk {n}: {chunk:?}"),
             }
         }
+        // What the planner makes of it: the hot eighth of an object that is larger than the fast memory. Mappings are not split.
+        let what = ["plan", "c.hearth", "--platform", "cxl-expander", "--fast", "16MiB", "--policy", "exact"];
+        let plan = lab.room.hearth(&what).expect(0).stdout;
+        assert_eq!(plan.contains("parts = \"40-47\""), kind == SiteKind::Allocation, "{plan}");
     }
 }
 

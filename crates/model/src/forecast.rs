@@ -89,6 +89,9 @@ pub struct Explanation {
     pub tier: String,
     /// Why, in the policy's words.
     pub why: String,
+    /// Where it is moved to while the program runs, in words, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<String>,
     /// Its size that counts against a capacity.
     pub size: Bytes,
     /// Share (0 to 1) of all misses.

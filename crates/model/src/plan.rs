@@ -112,6 +112,31 @@ pub struct PlannedSite {
     pub frames: Vec<Frame>,
 }
 
+/// Where something goes, in words: `dram`, or `24/64 dram, rest cxl`.
+fn target(tier: &str, split: &Option<Split>) -> String {
+    match split {
+        Some(split) => format!("{} {}, rest {}", split.parts, tier, split.rest),
+        None => tier.to_string(),
+    }
+}
+
+impl Plan {
+    /// Where a site is moved to while the program runs, in words, one for each move: `dram as of beginning 3 of solve`.
+    pub fn moves_of(&self, site: SiteId) -> Vec<String> {
+        let moves = self.phases.iter().flat_map(|p| p.moves.iter().map(move |m| (p, m)));
+        let here = moves.filter(|(_, m)| m.site == site);
+        here.map(|(p, m)| format!("{} as of beginning {} of {}", target(&m.tier, &m.split), p.number, p.function()))
+            .collect()
+    }
+}
+
+impl PlannedPhase {
+    /// The region's function, for people.
+    pub fn function(&self) -> String {
+        self.frame.source.first().map_or_else(|| self.frame.place(), |line| line.function.clone())
+    }
+}
+
 impl PlannedSite {
     /// Share (0 to 1) of the site that goes to the tier of this name.
     pub fn share_in(&self, tier: &str) -> f64 {
@@ -122,9 +147,6 @@ impl PlannedSite {
 
     /// Where it goes, in words: `dram`, or `24/64 dram, rest cxl`.
     pub fn target(&self) -> String {
-        match &self.split {
-            Some(split) => format!("{} {}, rest {}", split.parts, self.tier, split.rest),
-            None => self.tier.clone(),
-        }
+        target(&self.tier, &self.split)
     }
 }

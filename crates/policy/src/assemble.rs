@@ -61,10 +61,7 @@ impl Decision {
         let mut shares = Shares::whole(&self.tiers(), task.tiers.len());
         for (site, p) in self.placements.iter().enumerate() {
             if let Some((parts, rest)) = p.split {
-                let mut of = vec![0.0; task.tiers.len()];
-                of[p.tier] = parts.share();
-                of[rest] += 1.0 - parts.share();
-                shares.split(site, &of);
+                task.split(&mut shares, site, p.tier, parts, rest);
             }
         }
         rest::lands(task, &mut shares);

@@ -1,7 +1,7 @@
 //! What is shown before anything is run: policies side by side, slowdown over capacity, and one site explained. All of it by the
 //! cost model, with plans as they land.
 
-use crate::{Capacity, Decision, Error, Options, Policy, Task, assemble, policies, tiers};
+use crate::{Capacity, Decision, Error, Options, Policy, Task, assemble, policies, schedule, tiers};
 use model::forecast::{Curve, CurvePoint, Elsewhere, Explanation, Forecast, PlanForecast};
 use model::label::labels;
 use model::{Bytes, Nanos, Observed, Plan, Platform, SiteId};
@@ -191,7 +191,7 @@ pub fn explain(
     let at = decision.tiers();
     let i = observed.sites.iter().position(|s| s.site.id == site).expect("the caller found it");
     let planned = decision.shares(&task);
-    let time = task.model().predict(&planned).time;
+    let time = decision.predict(&task).0.time;
     let elsewhere = (0..task.tiers.len())
         .map(|k| {
             // As if there were room; else nothing would land there.
@@ -205,13 +205,23 @@ pub fn explain(
             };
             let lacks = task.tiers[k].budget.map_or(0, |b| needs.saturating_sub(b.0));
             let here = k == at[i] && decision.placements[i].split.is_none();
-            let time = if here && lacks == 0 { time } else { task.model().predict(&shares).time };
+            // There all the time: it is not moved, but all others are as planned.
+            let stays = |mut step: schedule::Step| {
+                step.moves.retain(|(site, _)| *site != i);
+                step
+            };
+            let steps: Vec<_> = decision.steps.iter().cloned().map(stays).collect();
+            let moves = decision.steps.iter().any(|s| s.moves.iter().any(|(site, _)| *site == i));
+            let time =
+                if here && lacks == 0 && !moves { time } else { schedule::predict(&task, &shares, &steps).0.time };
             Elsewhere { tier: task.tiers[k].tier.name.clone(), time: nanos(time), lacks: Bytes(lacks) }
         })
         .collect();
     let seen = &observed.sites[i];
     let total = observed.total_misses();
+    let moves = assemble(policy.name(), &task, decision.clone()).moves_of(site);
     Ok(Explanation {
+        moves,
         id: site,
         label: labels(observed.sites.iter().map(|s| &s.site)).remove(&site).unwrap_or_default(),
         policy: policy.name().to_string(),

@@ -112,7 +112,7 @@ fn follow(task: &Task<'_>, first: &Shares, steps: &[Step]) -> (Vec<Shares>, Byte
     for segment in 0..task.segments().len() {
         for &(site, to) in steps.iter().filter(|s| s.segment == segment).flat_map(|s| &s.moves) {
             let after = to.shares(task.tiers.len());
-            let (bytes, ns) = take(task, alive(task, site, segment), now.of(site), &after);
+            let (bytes, ns) = take(task, alive(task, site, segment), now.bytes_of(site), &after);
             moved += bytes;
             cost += ns;
             now.split(site, &after);

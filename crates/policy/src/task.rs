@@ -1,11 +1,12 @@
 //! What every policy is given: the profile, the tiers to fill, and the cost model of both.
 
-use crate::cost::Model;
+use crate::cost::heat::Heat;
 use crate::cost::lives::Lives;
 use crate::cost::segments::{self, Segment};
+use crate::cost::{Model, Shares};
 use crate::tiers::{self, TierUse};
 use crate::{Error, Options};
-use model::{Bytes, Coefficients, Observed, Platform};
+use model::{Bytes, Coefficients, Observed, Parts, Platform};
 use std::cell::OnceCell;
 
 /// A request for a plan, checked.
@@ -21,6 +22,7 @@ pub struct Task<'a> {
     model: OnceCell<Model>,
     lives: OnceCell<Lives>,
     segments: OnceCell<Vec<Segment>>,
+    heat: OnceCell<Vec<Option<Heat>>>,
 }
 
 impl<'a> Task<'a> {
@@ -39,6 +41,7 @@ impl<'a> Task<'a> {
             model: OnceCell::new(),
             lives: OnceCell::new(),
             segments: OnceCell::new(),
+            heat: OnceCell::new(),
         })
     }
 
@@ -70,6 +73,23 @@ impl<'a> Task<'a> {
     /// Stretches of the run between which a placement may change; looked up when first asked for.
     pub fn segments(&self) -> &[Segment] {
         self.segments.get_or_init(|| segments::of(self.observed, &self.model().demand))
+    }
+
+    /// Which parts of a site's objects are hot, if some are; looked up when first asked for.
+    pub fn heat(&self, site: usize) -> Option<&Heat> {
+        self.heat.get_or_init(|| self.observed.sites.iter().map(Heat::of).collect()).get(site)?.as_ref()
+    }
+
+    /// Splits a site: these parts of its objects lie in a tier, the others in the tier `rest`.
+    pub fn split(&self, shares: &mut Shares, site: usize, tier: usize, parts: Parts, rest: usize) {
+        let in_two = |share: f64| {
+            let mut of = vec![0.0; self.tiers.len()];
+            of[tier] = share;
+            of[rest] += 1.0 - share;
+            of
+        };
+        let misses = self.heat(site).map_or(parts.share(), |heat| heat.share(parts));
+        shares.split_by_heat(site, &in_two(misses), &in_two(parts.share()));
     }
 
     /// The predicted time of a plan that gives the sites these tiers, in ns, with what does not fit where it lands.

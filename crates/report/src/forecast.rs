@@ -122,6 +122,9 @@ pub fn machines(all: &[Forecast], width: usize) -> String {
 pub fn explanation(e: &Explanation, width: usize) -> String {
     let mut out = wrap(&words::printable(&format!("site {}  {}", e.id, e.label)), width);
     out += &format!("  goes to {} by {}: {}\n", e.tier, e.policy, words::printable(&e.why));
+    for to in &e.moves {
+        out += &wrap(&words::printable(&format!("  then moves to {to}")), width);
+    }
     out += &format!(
         "  {}, ~{} of the misses; predicted time of the plan {}\n\n",
         e.size,
@@ -130,7 +133,7 @@ pub fn explanation(e: &Explanation, width: usize) -> String {
     );
     let row = |w: &model::forecast::Elsewhere| {
         let change = w.time.0 as f64 - e.time.0 as f64;
-        let here = w.tier == e.tier;
+        let here = w.tier == e.tier && e.moves.is_empty();
         vec![
             if here { format!("{} (planned)", w.tier) } else { w.tier.clone() },
             w.time.to_string(),

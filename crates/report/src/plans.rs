@@ -46,7 +46,7 @@ pub struct Change {
     pub miss_share: f64,
     /// Most bytes alive at one moment.
     pub peak: Bytes,
-    /// Where it went, in words; none: the plan does not name it.
+    /// Where it went, in words, and where it was moved then; none: the plan does not name it.
     pub before: Option<String>,
     /// Where it goes.
     pub after: Option<String>,
@@ -59,8 +59,8 @@ pub fn plan_diff(before: &Plan, after: &Plan) -> PlanDiff {
     let new = after.sites.iter().filter(|s| !earlier.contains_key(&s.id));
     let (mut same, mut changed) = (0, Vec::new());
     for site in before.sites.iter().chain(new) {
-        let target = |of: &HashMap<SiteId, &PlannedSite>| of.get(&site.id).map(|s| s.target());
-        let (was, is) = (target(&earlier), target(&later));
+        let target = |of: &HashMap<SiteId, &PlannedSite>, plan: &Plan| course(of.get(&site.id).copied(), site.id, plan);
+        let (was, is) = (target(&earlier, before), target(&later, after));
         let or_default = |t: &Option<String>, plan: &Plan| t.clone().unwrap_or_else(|| plan.default_tier.clone());
         if or_default(&was, before) == or_default(&is, after) {
             same += 1;
@@ -71,6 +71,16 @@ pub fn plan_diff(before: &Plan, after: &Plan) -> PlanDiff {
     }
     changed.sort_by(|a, b| b.miss_share.total_cmp(&a.miss_share).then(b.peak.cmp(&a.peak)).then(a.id.cmp(&b.id)));
     PlanDiff { version: PLAN_DIFF_VERSION, before: side(before), after: side(after), same, changed }
+}
+
+/// Where a site goes and is moved to; none: the plan does not name it.
+fn course(site: Option<&PlannedSite>, id: SiteId, plan: &Plan) -> Option<String> {
+    let moves = plan.moves_of(id);
+    if site.is_none() && moves.is_empty() {
+        return None;
+    }
+    let first = site.map_or_else(|| plan.default_tier.clone(), PlannedSite::target);
+    Some(moves.into_iter().fold(first, |all, next| format!("{all}, then {next}")))
 }
 
 fn side(plan: &Plan) -> PlanSide {

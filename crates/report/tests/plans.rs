@@ -1,7 +1,7 @@
 //! Two plans side by side.
 
 use hearth_report::{plan_diff, plan_diff_table};
-use model::{Bytes, Parts, Plan, PlannedSite, PlannedTier, SiteId, SiteKind, Split};
+use model::{Bytes, Frame, Parts, Plan, PlannedMove, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind, Split};
 
 fn plan(policy: &str, sites: &[(u64, &str, f64)]) -> Plan {
     let tier = |name: &str, budget| PlannedTier { name: name.into(), nodes: vec![], dir: None, budget };
@@ -58,6 +58,24 @@ after: exact for cxl-expander; misses served by dram (64 MiB) ~57.5%, cxl ~32.5%
     assert!(short.contains("\n2 further sites with ~10.0% of the misses, 7 MiB\n"), "{short}");
     let json: serde_json::Value = serde_json::from_str(&diff.json().unwrap()).unwrap();
     assert_eq!((json["same"].as_u64(), json["changed"][0]["after"].as_str()), (Some(3), Some("16/64 dram, rest cxl")));
+}
+
+#[test]
+fn what_moves_in_one_plan_only_is_told() {
+    let before = plan("density", &[(1, "dram", 0.5), (2, "cxl", 0.5)]);
+    let mut after = before.clone();
+    let source = model::SourceLine { function: "solve".into(), file: "app.c".into(), line: 7 };
+    let to = |n: u64, tier: &str| PlannedMove { site: SiteId(n << 32), tier: tier.into(), split: None };
+    after.phases = vec![PlannedPhase {
+        begins: SiteId(9),
+        number: 3,
+        frame: Frame { module: None, offset: 0, source: vec![source] },
+        moves: vec![to(1, "cxl"), to(2, "dram")],
+    }];
+    let text = plan_diff_table(&plan_diff(&before, &after), 100, 15);
+    assert!(text.contains("dram -> dram, then cxl as of beginning 3 of solve\n"), "{text}");
+    assert!(text.contains("cxl -> cxl, then dram as of beginning 3 of solve\n"), "{text}");
+    assert!(text.contains("2 sites elsewhere, 0 where it was"), "{text}");
 }
 
 #[test]

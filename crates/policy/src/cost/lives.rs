@@ -64,7 +64,7 @@ impl Lives {
 
     /// Most bytes at one moment that a tier gets of all sites by these shares.
     pub fn peak_in(&self, tier: usize, shares: &Shares) -> u64 {
-        let part = |&(site, bytes): &(usize, u64)| bytes as f64 * shares.of(site)[tier];
+        let part = |&(site, bytes): &(usize, u64)| bytes as f64 * shares.bytes_of(site)[tier];
         self.moments.iter().map(|m| m.iter().map(part).sum::<f64>() as u64).max().unwrap_or(0)
     }
 }

@@ -19,11 +19,13 @@
 //! - [`step`]: the fixed point of one interval.
 //! - [`migration`]: what moving costs (Unimem, Equation 4).
 //! - [`segments`]: stretches of the run between which a placement may change.
+//! - [`heat`]: which parts of large objects are hot, for sites that are split.
 //! - [`lives`]: which sites are alive together, for capacities that hold at every moment.
 //! - [`landing`]: where sites land when a plan gives a tier more than it holds.
 //! - [`rest`]: the memory that no plan places, and what is asked of it.
 
 pub mod demand;
+pub mod heat;
 pub mod landing;
 pub mod lives;
 pub mod memory;
@@ -37,15 +39,18 @@ use crate::Error;
 use demand::{Demand, Interval, Use};
 use memory::Memory;
 use model::{Observed, Tier};
+use step::Part;
 
 /// Bytes of a cache line.
 pub const LINE: f64 = 64.0;
 
-/// Where sites lie: for each site the share (0 to 1) in each tier, and behind the last one the same of the rest ([`rest`]).
+/// Where sites lie: for each site the share (0 to 1) of its misses and of its bytes in each tier, and behind the last one the same of
+/// the rest ([`rest`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shares {
     tiers: usize,
-    of: Vec<f64>,
+    misses: Vec<f64>,
+    bytes: Vec<f64>,
 }
 
 impl Shares {
@@ -60,17 +65,34 @@ impl Shares {
     }
 
     fn each(at: impl Iterator<Item = usize>, tiers: usize) -> Shares {
-        Shares { tiers, of: at.flat_map(|tier| (0..tiers).map(move |k| f64::from(u8::from(k == tier)))).collect() }
+        let of: Vec<f64> = at.flat_map(|tier| (0..tiers).map(move |k| f64::from(u8::from(k == tier)))).collect();
+        Shares { tiers, misses: of.clone(), bytes: of }
     }
 
-    /// Splits a site; the shares are to sum up to 1.
+    /// Splits a site that is equally hot everywhere; the shares are to sum up to 1.
     pub fn split(&mut self, site: usize, shares: &[f64]) {
-        self.of[site * self.tiers..][..self.tiers].copy_from_slice(shares);
+        self.split_by_heat(site, shares, shares);
     }
 
-    /// The shares of a site.
+    /// Splits a site of which so much of the misses falls on so much of the bytes in each tier; both are to sum up to 1.
+    pub fn split_by_heat(&mut self, site: usize, misses: &[f64], bytes: &[f64]) {
+        self.misses[site * self.tiers..][..self.tiers].copy_from_slice(misses);
+        self.bytes[site * self.tiers..][..self.tiers].copy_from_slice(bytes);
+    }
+
+    /// The shares of a site's misses.
     pub fn of(&self, site: usize) -> &[f64] {
-        &self.of[site * self.tiers..][..self.tiers]
+        &self.misses[site * self.tiers..][..self.tiers]
+    }
+
+    /// Both, tier by tier.
+    fn parts_of(&self, site: usize) -> impl Iterator<Item = Part> {
+        self.of(site).iter().zip(self.bytes_of(site)).map(|(&misses, &bytes)| Part { misses, bytes })
+    }
+
+    /// The shares of a site's bytes.
+    pub fn bytes_of(&self, site: usize) -> &[f64] {
+        &self.bytes[site * self.tiers..][..self.tiers]
     }
 }
 
@@ -153,23 +175,24 @@ impl Model {
     pub fn interval(&self, interval: &Interval, shares: &Shares) -> f64 {
         match self.alone {
             true => self.by_turns(interval, shares),
-            false => self.at_once(interval, |u| shares.of(u.site).iter().copied()),
+            false => self.at_once(interval, |u| shares.parts_of(u.site)),
         }
     }
 
     /// Time of an interval in which uses have such shares in the tiers all the while.
-    fn at_once<S: Iterator<Item = f64>>(&self, interval: &Interval, shares: impl Fn(&Use) -> S) -> f64 {
+    fn at_once<S: Iterator<Item = Part>>(&self, interval: &Interval, parts: impl Fn(&Use) -> S) -> f64 {
         let mut loads = vec![step::Load::default(); self.memories.len()];
         for u in &interval.uses {
-            for (load, share) in loads.iter_mut().zip(shares(u)).filter(|(_, share)| *share > 0.0) {
-                load.add(u, interval.overlap, share);
+            for (load, part) in loads.iter_mut().zip(parts(u)).filter(|(_, part)| *part != Part::default()) {
+                load.add(u, interval.overlap, part);
             }
         }
         step::time(interval.compute, interval.felt, &self.memories, &loads)
     }
 
     /// Time of an interval in which a site that lies in several tiers is used in one, then in the next; those of several sites at the
-    /// same time, as far as their shares go. The rest is anywhere at any time.
+    /// same time, as far as their shares go. The rest is anywhere at any time, and so is what is asked beside the misses of a site whose
+    /// parts are not equally hot.
     fn by_turns(&self, interval: &Interval, shares: &Shares) -> f64 {
         let rest = self.demand.sites;
         // Where in the interval a site's time in each tier ends, 0 to 1.
@@ -191,8 +214,12 @@ impl Model {
             let tier = |site: usize| until(site).take_while(|end| *end < middle).count();
             let now = |u: &Use| {
                 let (tier, anywhere) = (tier(u.site), u.site == rest);
-                let of = shares.of(u.site);
-                (0..of.len()).map(move |k| if anywhere { of[k] } else { f64::from(u8::from(k == tier)) })
+                let even = shares.of(u.site) == shares.bytes_of(u.site);
+                shares.parts_of(u.site).enumerate().map(move |(k, part)| match f64::from(u8::from(k == tier)) {
+                    _ if anywhere => part,
+                    here if even => Part::even(here),
+                    here => Part { misses: here, ..part },
+                })
             };
             time += (to - from) * self.at_once(interval, now);
             from = to;

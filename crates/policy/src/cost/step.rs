@@ -16,12 +16,35 @@ pub struct Load {
     pub writes: f64,
 }
 
+/// A part of a site: its share of the misses, and of the bytes. What is read and written beside misses goes by bytes: it is the
+/// kernel that clears pages, or whoever fills memory in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Part {
+    /// 0 to 1.
+    pub misses: f64,
+    /// 0 to 1.
+    pub bytes: f64,
+}
+
+impl Part {
+    /// A site's misses, wherever they are.
+    pub const MISSES: Part = Part { misses: 1.0, bytes: 0.0 };
+    /// What is asked for beside them.
+    pub const BESIDE: Part = Part { misses: 0.0, bytes: 1.0 };
+
+    /// As much of the one as of the other.
+    pub fn even(share: f64) -> Part {
+        Part { misses: share, bytes: share }
+    }
+}
+
 impl Load {
-    /// Counts a share of a site's use in.
-    pub fn add(&mut self, u: &Use, overlap: f64, share: f64) {
-        self.waits += share * u.waits(overlap);
-        self.reads += share * u.lines();
-        self.writes += share * u.written;
+    /// Counts a part of a site's use in.
+    pub fn add(&mut self, u: &Use, overlap: f64, part: Part) {
+        let stored = u.stores.min(u.written);
+        self.waits += part.misses * u.waits(overlap);
+        self.reads += part.misses * u.misses() + part.bytes * u.beside;
+        self.writes += part.misses * stored + part.bytes * (u.written - stored);
     }
 }
 

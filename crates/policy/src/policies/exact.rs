@@ -22,7 +22,8 @@
 //! Computation 10, 2018), and stops after [`LIMIT`] altogether.
 //!
 //! Sites may be split between two tiers, which uses both buses at once, and gives an object that is larger than the fast memory
-//! what there is of it: then their `x` need not be whole. As a split site is harder to read and reason about, whole sites are decided first,
+//! what there is of it: then their `x` need not be whole. Where a profile tells which chunks of a large object are hot ([`crate::cost::heat`]) there
+//! is an `x` for each piece of it, so that the hottest go first. As a split site is harder to read and reason about, whole sites are decided first,
 //! and split ones taken if they save more than half a percent. Splits are in 64ths, of which the faster tier gets those that fit.
 //!
 //! Where the run has segments ([`crate::cost::segments`]), the sites that can be moved have an `x(s,k,g)` for each segment *g* in a
@@ -31,7 +32,8 @@
 //! two percent, or another policy would be predicted to be faster.
 
 use super::density::cold;
-use crate::cost::step::{self, Load};
+use crate::cost::heat::{Heat, Piece};
+use crate::cost::step::{self, Load, Part};
 use crate::cost::{Shares, landing, migration, rest};
 use crate::fills;
 use crate::schedule::{self, Place, Step, alive, can_move, can_move_parts};
@@ -130,7 +132,7 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
             if round == 0 {
                 bound = bound.max(answer.bound);
             }
-            let found = answer.shares.and_then(|s| Best::split(task, &s)).filter(|b| b.time < worth);
+            let found = Best::split(&program, &answer).filter(|b| b.time < worth);
             if !found.is_some_and(|b| best.or(b)) || late(0.9) {
                 break;
             }
@@ -260,8 +262,9 @@ impl Best {
     }
 
     /// What the solver found with some sites split, in 64ths. `None` if it does not fit then.
-    fn split(task: &Task<'_>, shares: &Shares) -> Option<Best> {
-        let (placed, shares) = rounded(task, shares)?;
+    fn split(program: &Program<'_>, answer: &Answer) -> Option<Best> {
+        let task = program.task;
+        let (placed, shares) = rounded(program, answer)?;
         let time = task.model().predict(&shares).time;
         Some(Best { placed, shares, steps: Vec::new(), moved: Bytes(0), time, by: "exact".to_string() })
     }
@@ -299,8 +302,14 @@ fn solved(task: &Task<'_>, best: Best, bound: f64) -> Solved {
             let name = |k: usize| &task.tiers[k].tier.name;
             placements[i].value = site.misses_per_byte();
             placements[i].why = match here.split {
-                Some((_, rest)) => {
-                    format!("in {} and {} with the others there: the least predicted time", name(here.tier), name(rest))
+                Some((parts, rest)) => {
+                    let both = format!("in {} and {} with the others there", name(here.tier), name(rest));
+                    match task.heat(i).map(|heat| heat.share(parts) * 100.0) {
+                        Some(hot) => {
+                            format!("{both}, {hot:.0} % of its misses in {}: the least predicted time", name(here.tier))
+                        }
+                        None => format!("{both}: the least predicted time"),
+                    }
                 }
                 None if here.tier == task.slowest() => "others save more time in the room it would take".to_string(),
                 None => format!("in {} with the others there: the least predicted time", name(here.tier)),
@@ -333,8 +342,8 @@ struct Group {
     segment: usize,
     /// The most load that is felt in one of them.
     felt: f64,
-    /// What sites ask for: of each site one entry.
-    uses: Vec<(usize, Load)>,
+    /// What sites ask for: of each site one entry, its misses and what is asked for beside them.
+    uses: Vec<(usize, [Load; 2])>,
 }
 
 /// The program without its latencies.
@@ -347,6 +356,8 @@ struct Program<'a> {
     group_of: Vec<usize>,
     /// Segments in which sites that can be moved may be elsewhere: 1 if none is to be moved.
     segments: usize,
+    /// Pieces of those that can be split and are not equally hot everywhere, by their number in the task.
+    pieces: HashMap<usize, Vec<Piece>>,
     scale: f64,
 }
 
@@ -366,8 +377,51 @@ struct Answer {
     /// The share of every site in each tier, if it found any placement: in the first segment, and in each.
     shares: Option<Shares>,
     by_segment: Option<Vec<Shares>>,
+    /// Of sites that are not equally hot everywhere the share of each piece in each tier.
+    pieces: HashMap<usize, Vec<Vec<f64>>>,
     /// Lower bound of the time, in ns.
     bound: f64,
+}
+
+impl Answer {
+    fn none() -> Answer {
+        Answer { shares: None, by_segment: None, pieces: HashMap::new(), bound: 0.0 }
+    }
+}
+
+/// The variables of a site: for each tier but the slowest one, and each piece of the site, its share there.
+#[derive(Clone)]
+struct Columns {
+    columns: Vec<Vec<highs::Col>>,
+    /// Of each piece the share of the site's misses, and of its bytes.
+    weights: Vec<(f64, f64)>,
+}
+
+impl Columns {
+    fn of(tiers: usize, weights: Vec<(f64, f64)>, mut column: impl FnMut() -> highs::Col) -> Columns {
+        Columns { columns: (0..tiers).map(|_| weights.iter().map(|_| column()).collect()).collect(), weights }
+    }
+
+    /// The one of a site that is in one piece.
+    fn at(&self, tier: usize) -> highs::Col {
+        self.columns[tier][0]
+    }
+
+    /// The share of the misses in a tier, so many times.
+    fn misses(&self, tier: usize, times: f64) -> impl Iterator<Item = (highs::Col, f64)> {
+        self.both(tier, [times, 0.0])
+    }
+
+    /// The share of the bytes.
+    fn bytes(&self, tier: usize, times: f64) -> impl Iterator<Item = (highs::Col, f64)> {
+        self.both(tier, [0.0, times])
+    }
+
+    /// The sum of the one and the other.
+    fn both(&self, tier: usize, times: [f64; 2]) -> impl Iterator<Item = (highs::Col, f64)> {
+        let of = move |weight: &(f64, f64)| weight.0 * times[0] + weight.1 * times[1];
+        self.columns[tier].iter().zip(&self.weights).map(move |(&c, weight)| (c, of(weight)))
+    }
 }
 
 /// What a split is worth at least, of the time: else a simpler plan is better.
@@ -385,23 +439,28 @@ fn can_be_split(task: &Task<'_>, site: usize) -> bool {
 }
 
 /// The placement of these shares: in 64ths, of two tiers at most. `None` if it does not fit then.
-fn rounded(task: &Task<'_>, shares: &Shares) -> Option<(Vec<Where>, Shares)> {
+fn rounded(program: &Program<'_>, answer: &Answer) -> Option<(Vec<Where>, Shares)> {
+    let (task, shares) = (program.task, answer.shares.as_ref()?);
     let mut out = Shares::all_in(task.slowest(), task.sites(), task.tiers.len());
     let mut placed = Vec::with_capacity(task.sites());
     for site in 0..task.sites() {
-        let (tier, rest) = two_largest(shares.of(site));
-        let count = whole_parts(shares.of(site)[tier]);
-        let here = match Parts::spread(count) {
+        let (tier, rest) = two_largest(shares.bytes_of(site));
+        let count = whole_parts(shares.bytes_of(site)[tier]);
+        let parts = match answer.pieces.get(&site) {
+            Some(by_tier) => Heat::parts(program.pieces(site), &by_tier[tier]),
+            None => Parts::spread(count),
+        };
+        let here = match parts {
             Some(parts) => Where { tier, split: Some((parts, rest)) },
             None => Where { tier: if count == 0 { rest } else { tier }, split: None },
         };
-        let mut shares = vec![0.0; task.tiers.len()];
-        shares[here.tier] = 1.0;
-        if let Some((parts, rest)) = here.split {
-            shares[here.tier] = parts.share();
-            shares[rest] = 1.0 - parts.share();
+        match here.split {
+            Some((parts, rest)) => task.split(&mut out, site, tier, parts, rest),
+            None => {
+                let whole: Vec<f64> = (0..task.tiers.len()).map(|k| f64::from(u8::from(k == here.tier))).collect();
+                out.split(site, &whole);
+            }
         }
-        out.split(site, &shares);
         placed.push(here);
     }
     rest::lands(task, &mut out);
@@ -436,32 +495,40 @@ impl<'a> Program<'a> {
             segment_of.resize(first + groups.iter().max().map_or(0, |g| g + 1), segment);
             group_of.extend(groups.into_iter().map(|g| first + g));
         }
-        let mut groups: Vec<(f64, f64, HashMap<usize, Load>)> = vec![Default::default(); segment_of.len()];
+        let mut groups: Vec<(f64, f64, HashMap<usize, [Load; 2]>)> = vec![Default::default(); segment_of.len()];
         for (interval, &g) in model.demand.intervals.iter().zip(&group_of) {
             groups[g].0 += interval.compute;
             groups[g].1 = interval.felt.max(groups[g].1);
             for u in &interval.uses {
-                groups[g].2.entry(u.site).or_default().add(u, interval.overlap, 1.0);
+                let [misses, beside] = groups[g].2.entry(u.site).or_default();
+                misses.add(u, interval.overlap, Part::MISSES);
+                beside.add(u, interval.overlap, Part::BESIDE);
             }
         }
         let groups = groups
             .into_iter()
             .zip(segment_of)
             .map(|((compute, felt, uses), segment)| {
-                let mut uses: Vec<(usize, Load)> = uses.into_iter().collect();
+                let mut uses: Vec<(usize, [Load; 2])> = uses.into_iter().collect();
                 uses.sort_by_key(|u| u.0);
                 Group { compute, segment, felt, uses }
             })
             .collect();
         let scale = model.all_in(task.slowest()).max(1.0) / 1000.0;
-        Program { task, sites, groups, group_of, segments: parts.len(), scale }
+        let split = sites.iter().filter(|&&s| can_be_split(task, s));
+        let pieces = split.filter_map(|&s| Some((s, task.heat(s)?.pieces()))).collect();
+        Program { task, sites, groups, group_of, segments: parts.len(), pieces, scale }
+    }
+
+    fn pieces(&self, site: usize) -> &[Piece] {
+        self.pieces.get(&site).map_or(&[], Vec::as_slice)
     }
 
     /// What holds even if all of it were in the tier with the least latency, and no bus ever full: a bound where the solver had no
     /// time for a better one.
     fn least(&self) -> f64 {
         let latency = self.task.model().memories.iter().map(|m| m.latency(0.0)).fold(f64::INFINITY, f64::min);
-        let waits = |g: &Group| g.uses.iter().map(|(_, load)| load.waits).sum::<f64>();
+        let waits = |g: &Group| g.uses.iter().map(|(_, [misses, _])| misses.waits).sum::<f64>();
         self.groups.iter().map(|g| g.compute + waits(g) * latency).sum()
     }
 
@@ -479,9 +546,10 @@ impl<'a> Program<'a> {
             let shares = of(g);
             for (k, memory) in model.memories.iter().enumerate() {
                 let (mut reads, mut writes) = (0.0, 0.0);
-                for (site, load) in &group.uses {
-                    reads += load.reads * shares.of(*site)[k];
-                    writes += load.writes * shares.of(*site)[k];
+                for (site, [misses, beside]) in &group.uses {
+                    let (of_misses, of_bytes) = (shares.of(*site)[k], shares.bytes_of(*site)[k]);
+                    reads += misses.reads * of_misses + beside.reads * of_bytes;
+                    writes += misses.writes * of_misses + beside.writes * of_bytes;
                 }
                 out.push(if length > 0.0 { (group.felt * memory.busy(reads, writes) / length).min(1.0) } else { 0.0 });
             }
@@ -495,15 +563,22 @@ impl<'a> Program<'a> {
         let (tiers, last) = (task.tiers.len(), task.slowest());
         let mut p = RowProblem::default();
         // The slowest tier has what the others leave, so it needs no variable.
-        let mut first: Vec<Vec<highs::Col>> = self
+        let mut first: Vec<Columns> = self
             .sites
             .iter()
             .map(|&site| {
                 // What is split from the beginning is not moved: in a program with segments no site begins so.
                 let some = whole == Whole::Some && self.segments == 1;
+                let parts = can_be_split(task, site) && whole != Whole::All && self.segments == 1;
                 let split = whole == Whole::None || some && can_be_split(task, site);
-                let column = |_| if split { p.add_column(0.0, 0.0..=1.0) } else { p.add_integer_column(0.0, 0..=1) };
-                (0..last).map(column).collect()
+                let pieces = if parts { self.pieces(site) } else { &[] };
+                let weights: Vec<(f64, f64)> = match pieces {
+                    [] => vec![(1.0, 1.0)],
+                    pieces => pieces.iter().map(|piece| (piece.misses, piece.bytes())).collect(),
+                };
+                Columns::of(last, weights, || {
+                    if split { p.add_column(0.0, 0.0..=1.0) } else { p.add_integer_column(0.0, 0..=1) }
+                })
             })
             .collect();
         let mut number: HashMap<usize, usize> = self.sites.iter().enumerate().map(|(n, &s)| (s, n)).collect();
@@ -511,8 +586,9 @@ impl<'a> Program<'a> {
         let room = rest::room(task).filter(|(size, _)| size.0 > 0);
         let least = if room.is_some() { 0.0 } else { 1.0 };
         number.insert(task.sites(), first.len());
-        let rest = |p: &mut RowProblem| -> Vec<highs::Col> {
-            (0..last).map(|k| p.add_column(0.0, if k == 0 { least..=1.0 } else { 0.0..=0.0 })).collect()
+        let rest = |p: &mut RowProblem| {
+            let mut bounds = std::iter::once(least..=1.0).chain(std::iter::repeat(0.0..=0.0));
+            Columns::of(last, vec![(1.0, 1.0)], || p.add_column(0.0, bounds.next().expect("one for each")))
         };
         first.push(rest(&mut p));
         // What cannot be moved has the same columns in each segment.
@@ -523,8 +599,9 @@ impl<'a> Program<'a> {
             for (n, &site) in self.sites.iter().enumerate().filter(|(_, s)| can_move(task, **s)) {
                 let bytes = alive(task, site, segment);
                 let part = whole == Whole::Some && can_move_parts(task, site);
-                let column = |_| if part { p.add_column(0.0, 0.0..=1.0) } else { p.add_integer_column(0.0, 0..=1) };
-                next[n] = (0..last).map(column).collect();
+                next[n] = Columns::of(last, vec![(1.0, 1.0)], || {
+                    if part { p.add_column(0.0, 0.0..=1.0) } else { p.add_integer_column(0.0, 0..=1) }
+                });
                 // Whatever it comes from, it costs at least as much as from where that is cheapest.
                 for to in 0..tiers {
                     let from = (0..tiers).filter(|&k| k != to).map(|k| &model.memories[k]);
@@ -532,7 +609,7 @@ impl<'a> Program<'a> {
                         .map(|from| migration::take(bytes, from, &model.memories[to]))
                         .fold(f64::INFINITY, f64::min);
                     let comes = p.add_column(cost / self.scale, 0.0..=1.0);
-                    let change = |k: usize, sign: f64| [(next[n][k], -sign), (x[segment - 1][n][k], sign)];
+                    let change = |k: usize, sign: f64| [(next[n].at(k), -sign), (x[segment - 1][n].at(k), sign)];
                     let row = if to < last {
                         change(to, 1.0).to_vec()
                     } else {
@@ -544,8 +621,10 @@ impl<'a> Program<'a> {
             x.push(next);
         }
         if last > 1 {
-            for x in x.iter().flatten() {
-                p.add_row(..=1.0, x.iter().map(|&c| (c, 1.0)));
+            for site in x.iter().flatten() {
+                for piece in 0..site.weights.len() {
+                    p.add_row(..=1.0, site.columns.iter().map(|c| (c[piece], 1.0)));
+                }
             }
         }
         for (g, group) in self.groups.iter().enumerate() {
@@ -565,10 +644,10 @@ impl<'a> Program<'a> {
                 (0..tiers).map(|k| model.memories[k].latency(loads[g * tiers + k]) / self.scale).collect();
             let mut row = vec![(serial, 1.0)];
             let mut least = group.compute / self.scale;
-            for (site, load) in &group.uses {
-                least += load.waits * latency[last];
+            for (site, [misses, _]) in &group.uses {
+                least += misses.waits * latency[last];
                 if let Some(&n) = number.get(site) {
-                    row.extend((0..last).map(|k| (x[n][k], load.waits * (latency[last] - latency[k]))));
+                    row.extend((0..last).flat_map(|k| x[n].misses(k, misses.waits * (latency[last] - latency[k]))));
                 }
             }
             p.add_row(least.., row);
@@ -578,8 +657,9 @@ impl<'a> Program<'a> {
                 for (read, write) in [(read / stretch, write / stretch), (read, 0.0), (0.0, write)] {
                     let mut row = vec![(buses[k], 1.0)];
                     let mut least = 0.0;
-                    for (site, load) in &group.uses {
-                        let time = (load.reads * read + load.writes * write) / self.scale;
+                    for (site, loads) in &group.uses {
+                        let times = loads.map(|load| (load.reads * read + load.writes * write) / self.scale);
+                        let time = times[0] + times[1];
                         if time <= 0.0 {
                             continue;
                         }
@@ -588,9 +668,9 @@ impl<'a> Program<'a> {
                         }
                         let Some(&n) = number.get(site) else { continue };
                         if k == last {
-                            row.extend(x[n].iter().map(|&c| (c, time)));
+                            row.extend((0..last).flat_map(|k| x[n].both(k, times)));
                         } else {
-                            row.push((x[n][k], -time));
+                            row.extend(x[n].both(k, times.map(|time| -time)));
                         }
                     }
                     if row.len() > 1 || least > 0.0 {
@@ -609,10 +689,10 @@ impl<'a> Program<'a> {
                     let bytes = *bytes as f64 / unit;
                     match number.get(site) {
                         Some(&n) if k == last => {
-                            row.extend(x[n].iter().map(|&c| (c, -bytes)));
+                            row.extend((0..last).flat_map(|k| x[n].bytes(k, -bytes)));
                             most -= bytes;
                         }
-                        Some(&n) => row.push((x[n][k], bytes)),
+                        Some(&n) => row.extend(x[n].bytes(k, bytes)),
                         None if k == last => most -= bytes,
                         None => {}
                     }
@@ -623,19 +703,20 @@ impl<'a> Program<'a> {
         if let Some((size, has)) = room {
             let unit = has.0.max(1) as f64;
             for (moment, x) in x.iter().flat_map(|x| task.lives().moments.iter().map(move |m| (m, x))) {
-                let sites = moment.iter().filter_map(|(s, bytes)| Some((x[*number.get(s)?][0], *bytes as f64 / unit)));
-                let row: Vec<_> = sites.chain([(x[number[&task.sites()]][0], size.0 as f64 / unit)]).collect();
+                let known = moment.iter().filter_map(|(s, bytes)| Some((&x[*number.get(s)?], *bytes)));
+                let all = known.chain([(&x[number[&task.sites()]], size.0)]);
+                let row: Vec<_> = all.flat_map(|(site, bytes)| site.bytes(0, bytes as f64 / unit)).collect();
                 p.add_row(..=1.0, row);
             }
         }
         let Ok(mut solver) = p.try_optimise(Sense::Minimise) else {
-            return Answer { shares: None, by_segment: None, bound: 0.0 };
+            return Answer::none();
         };
         solver.make_quiet();
         solver.set_option("time_limit", seconds);
         solver.set_option("mip_rel_gap", GAP);
         solver.set_option("threads", 1);
-        let Ok(solved) = solver.try_solve() else { return Answer { shares: None, by_segment: None, bound: 0.0 } };
+        let Ok(solved) = solver.try_solve() else { return Answer::none() };
         let found = solved.primal_solution_status() == HighsSolutionStatus::Feasible;
         let integers = match whole {
             Whole::All => !self.sites.is_empty(),
@@ -649,19 +730,37 @@ impl<'a> Program<'a> {
         };
         let by_segment = found.then(|| {
             let columns = solved.get_solution().columns().to_vec();
-            let shares = |x: &Vec<Vec<highs::Col>>| {
+            let value = |c: highs::Col| columns[c.index()].clamp(0.0, 1.0);
+            let shares = |x: &Vec<Columns>| {
                 let mut shares = Shares::all_in(last, task.sites(), tiers);
                 for (n, &site) in self.sites.iter().enumerate() {
-                    let mut of: Vec<f64> = (0..last).map(|k| columns[x[n][k].index()].clamp(0.0, 1.0)).collect();
-                    of.push((1.0 - of.iter().sum::<f64>()).max(0.0));
-                    shares.split(site, &of);
+                    let sum = |terms: &dyn Fn(usize) -> Vec<(highs::Col, f64)>| {
+                        let mut of: Vec<f64> =
+                            (0..last).map(|k| terms(k).iter().map(|(c, weight)| value(*c) * weight).sum()).collect();
+                        of.push((1.0 - of.iter().sum::<f64>()).max(0.0));
+                        of
+                    };
+                    let misses = sum(&|k| x[n].misses(k, 1.0).collect());
+                    shares.split_by_heat(site, &misses, &sum(&|k| x[n].bytes(k, 1.0).collect()));
                 }
                 shares
             };
-            x.iter().map(shares).collect::<Vec<_>>()
+            let pieces = |x: &Columns| -> Vec<Vec<f64>> {
+                let mut of: Vec<Vec<f64>> =
+                    x.columns.iter().map(|tier| tier.iter().map(|&c| value(c)).collect()).collect();
+                let left = |p: usize| (1.0 - of.iter().map(|tier: &Vec<f64>| tier[p]).sum::<f64>()).max(0.0);
+                of.push((0..x.weights.len()).map(left).collect());
+                of
+            };
+            let split = self.sites.iter().zip(&x[0]).filter(|(_, x)| x.weights.len() > 1);
+            let pieces: HashMap<usize, Vec<Vec<f64>>> = split.map(|(&site, x)| (site, pieces(x))).collect();
+            (x.iter().map(shares).collect::<Vec<_>>(), pieces)
         });
-        let shares = by_segment.as_ref().and_then(|all| all.first().cloned());
-        Answer { shares, by_segment, bound: if bound.is_finite() { bound.max(0.0) * self.scale } else { 0.0 } }
+        let bound = if bound.is_finite() { bound.max(0.0) * self.scale } else { 0.0 };
+        match by_segment {
+            Some((all, pieces)) => Answer { shares: all.first().cloned(), pieces, by_segment: Some(all), bound },
+            None => Answer { bound, ..Answer::none() },
+        }
     }
 }
 
