@@ -366,7 +366,6 @@ fn machine(options: &Options, sampler: &str) -> (Machine, Vec<(&'static str, Str
     (Machine { platform, cpu, kernel, llc: llc.0, llc_origin }, unknown)
 }
 
-/// Writes what happens into a profile. Objects wait until the next tick, so that short-lived ones are written once.
 /// Beginnings of parallel regions, thinned out as they become many: a timeline has a few hundred intervals.
 #[derive(Default)]
 struct Regions {
@@ -400,6 +399,7 @@ impl Regions {
     }
 }
 
+/// Writes what happens into a profile. Objects wait until the next tick, so that short-lived ones are written once.
 struct ToProfile<'a> {
     writer: Writer,
     processes: Vec<i64>,

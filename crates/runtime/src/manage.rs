@@ -305,12 +305,17 @@ fn release(addr: usize) {
     }
 }
 
-/// Changes a managed object's size. The new object belongs to the site of this call. Null: there is no room in any
-/// tier (or the runtime is already at work in this thread), and the object is as it was.
+/// Changes a managed object's size. One that needs no other pages stays what it was, with the size it was made with; else the new
+/// object belongs to the site of this call. Null: there is no room in any tier (or the runtime is already at work in this thread), and
+/// the object is as it was.
 #[inline(never)]
 pub fn reallocate(at: usize, size: usize) -> *mut u8 {
     let Some((addr, within)) = colour::page_of(at) else { return core::ptr::null_mut() };
     let Some(old) = objects::get(addr) else { return core::ptr::null_mut() };
+    // Nothing has to move and nothing is told: strings and lists that grow bit by bit would come to more than all else.
+    if heap::size_class(size) == heap::size_class(old.bytes) && within + size <= heap::size_class(size) {
+        return at as *mut u8;
+    }
     let here = Busy::enter().and_then(|busy| {
         if !ready() {
             return None;
@@ -328,7 +333,7 @@ pub fn reallocate(at: usize, size: usize) -> *mut u8 {
         && planned == tier
         && within + size <= heap::size_class(size)
         && (size <= old.bytes || plan::has_room(tier, size - old.bytes))
-        && (heap::size_class(size) == heap::size_class(old.bytes) || heap::resize_in_place(addr, size))
+        && heap::resize_in_place(addr, size)
     {
         close(addr);
         // Its beginning says, by `realloc`, that the one at its address has ended.
