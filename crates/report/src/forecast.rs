@@ -121,7 +121,7 @@ pub fn machines(all: &[Forecast], width: usize) -> String {
 /// One site.
 pub fn explanation(e: &Explanation, width: usize) -> String {
     let mut out = wrap(&words::printable(&format!("site {}  {}", e.id, e.label)), width);
-    out += &format!("  goes to {} by {}: {}\n", e.tier, e.policy, words::printable(&e.why));
+    out += &wrap(&words::printable(&format!("  goes to {} by {}: {}", e.tier, e.policy, e.why)), width);
     for to in &e.moves {
         out += &wrap(&words::printable(&format!("  then moves to {to}")), width);
     }
