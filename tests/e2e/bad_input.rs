@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 /// One sentence that names what is wrong, status 2, and no new file.
 #[track_caller]
-fn refused(room: &Room, arguments: &[&str], says: &[&str]) {
+pub fn refused(room: &Room, arguments: &[&str], says: &[&str]) {
     let list = |room: &Room| {
         let mut names: Vec<_> =
             fs::read_dir(room.path("")).expect("the room").flatten().map(|e| e.file_name()).collect();
@@ -19,7 +19,7 @@ fn refused(room: &Room, arguments: &[&str], says: &[&str]) {
 }
 
 #[track_caller]
-fn one_sentence(ended: &Ended, arguments: &[&str], says: &[&str]) {
+pub fn one_sentence(ended: &Ended, arguments: &[&str], says: &[&str]) {
     let text = ended.stderr.trim_end();
     assert_eq!(ended.status, 2, "{arguments:?}: {text}");
     assert_eq!(ended.stdout, "", "{arguments:?} wrote to standard output");

@@ -6,6 +6,7 @@ mod chunks;
 mod ends;
 mod kept;
 mod kinds;
+mod live;
 mod placement;
 mod planner;
 mod programs;

@@ -76,6 +76,9 @@ fn same(command: &[&str], user: User) -> Observed {
         compare(how, &ended);
         last = Some((room.observed("some.hearth"), room));
     }
+    let mut all = vec![hearth, "live", "--quiet", "--interval", "100ms", "--"];
+    all.extend(command);
+    compare("live", &run_in_room(&all, user).1);
     let (observed, room) = last.expect("there are ways to record");
     room.hearth(&["plan", "some.hearth", "--policy", "first-served", "--fast", "16MiB", "-o", "plan.toml"]).expect(0);
     let plan = room.path("plan.toml");

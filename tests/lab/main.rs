@@ -6,5 +6,6 @@ mod compare;
 mod ends;
 mod functions;
 mod guest;
+mod live;
 mod placement;
 mod refusals;

@@ -7,14 +7,14 @@ use serde_json::Value;
 use std::fs;
 
 /// Pages of an object on node 0, the fast one here, and on node 1.
-fn pages(ended: &Ended, object: &str, after: bool) -> [u64; 2] {
+pub fn pages(ended: &Ended, object: &str, after: bool) -> [u64; 2] {
     let mut said = ended.stdout.lines().filter_map(|l| l.strip_prefix(object)?.strip_prefix(' '));
     let line = if after { said.nth(1) } else { said.next() };
     let mut numbers = line.unwrap_or_else(|| panic!("nothing about {object}:\n{}", ended.stdout)).split(' ');
     std::array::from_fn(|_| numbers.next().and_then(|n| n.parse().ok()).expect("two numbers"))
 }
 
-fn share(on: [u64; 2], node: usize) -> f64 {
+pub fn share(on: [u64; 2], node: usize) -> f64 {
     on[node] as f64 / (on[0] + on[1]) as f64
 }
 

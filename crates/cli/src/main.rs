@@ -4,12 +4,14 @@ mod diff;
 mod errors;
 mod import;
 mod lab;
+mod live;
 mod output;
 mod plan;
 mod platform;
 mod record;
 mod report;
 mod run;
+mod sampler;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,6 +33,7 @@ enum Verb {
     Diff(diff::Args),
     Plan(plan::Args),
     Run(run::Args),
+    Live(live::Args),
     Lab(lab::Args),
     /// The first process of the lab's guest; of no use elsewhere
     #[command(hide = true)]
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Diff(args) => diff::run(args),
         Verb::Plan(args) => plan::run(args),
         Verb::Run(args) => run::run(args),
+        Verb::Live(args) => live::run(args),
         Verb::Lab(args) => lab::run(args),
         Verb::LabAgent => Err(::lab::agent::run().into()),
     };

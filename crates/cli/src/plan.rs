@@ -203,8 +203,8 @@ fn left(task: &Task<'_>) -> Option<String> {
     })
 }
 
-/// The platform to plan for.
-fn machine(name: Option<&str>, set: &[String]) -> Result<Platform> {
+/// The platform to plan for, or to place on.
+pub fn machine(name: Option<&str>, set: &[String]) -> Result<Platform> {
     let mut platform = match name {
         Some(name) => platform::load(name)?,
         None => platform::discover().context("this machine's memories cannot be found; name one with --platform")?,

@@ -62,6 +62,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         most_ppm: 1,
         epoch_ns: now_ns(),
         plan: Some(guide.image.clone()),
+        home: None,
     };
     let outcome = launch.run(&mut ())?;
     let landing = record::landing::landing(&plan, &guide, &outcome);

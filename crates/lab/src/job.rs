@@ -27,7 +27,9 @@ pub const STDOUT: &str = "stdout";
 pub const STDERR: &str = "stderr";
 /// The plan that guides the program, for [`Policy::Plan`].
 pub const PLAN: &str = "plan.toml";
-/// Where the objects of a guided run landed.
+/// The emulated machine as a platform file, for [`Policy::Live`].
+pub const PLATFORM: &str = "platform.toml";
+/// Where the objects of a guided run landed, or what `hearth live` has done.
 pub const LANDING: &str = "landing.json";
 /// Files that the program made or changed below the folder that the job names.
 pub const RESULTS: &str = "results";
@@ -117,6 +119,15 @@ pub enum Policy {
     Kernel,
     /// Guided by Hearth's plan in [`PLAN`].
     Plan,
+    /// First touch, and `hearth live` with these options moves objects.
+    Live(Vec<String>),
+}
+
+impl Policy {
+    /// A launcher of Hearth's starts the program.
+    pub fn has_launcher(&self) -> bool {
+        matches!(self, Policy::Plan | Policy::Live(_))
+    }
 }
 
 /// The region of interest: when the time model is switched on. It is switched off when the program ends.

@@ -17,6 +17,7 @@ use model::{Apart, ChunkAt, Module, SiteId, SiteKind};
 use profile::estimate::Burst;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
 use wire::event::{NO_MODULE, STATIC_DATA};
 use wire::image::Image;
 use wire::process::MAX_TIERS;
@@ -152,6 +153,10 @@ pub trait Sink {
     fn quiet(&mut self, process: usize, object: Option<&Object>, quiet: &Quiet) -> Result<(), Error> {
         Ok(())
     }
+    /// A sampler outside of the process saw an access. What it was on was told before.
+    fn sampled(&mut self, process: usize, miss: &Miss) -> Result<(), Error> {
+        Ok(())
+    }
     /// Misses were counted in the interval that begins at `start_ns`, which may come in several parts. `process` is
     /// `None` for processes that did not report.
     fn misses(&mut self, process: Option<usize>, place: Place, start_ns: u64, counts: &Counts) -> Result<(), Error> {
@@ -189,9 +194,22 @@ pub trait Sink {
     fn watched(&mut self, from_ns: u64, to_ns: u64) -> Result<(), Error> {
         Ok(())
     }
-    /// Twice a second.
+    /// How often [`Sink::tick`] is to come.
+    fn interval(&self) -> Duration {
+        Duration::from_millis(500)
+    }
+    /// So many instructions were executed so far, where they are counted.
+    fn instructions(&mut self, count: u64) -> Result<(), Error> {
+        Ok(())
+    }
+    /// So much time has passed again.
     fn tick(&mut self, now_ns: u64) -> Result<(), Error> {
         Ok(())
+    }
+    /// The moment to do something to the observed processes. It is to be short, since rings are not emptied meanwhile; returns
+    /// whether more is to be done. Unlike all else it takes the lab's simulated time.
+    fn act(&mut self, now_ns: u64) -> Result<bool, Error> {
+        Ok(false)
     }
 }
 
@@ -376,6 +394,7 @@ impl Follower {
         if let Some(misses) = &mut self.misses {
             misses.miss(miss, &self.live);
         }
+        sink.sampled(self.process, miss)?;
         tally.visits += u64::from(miss.line == Line::Missed);
         Ok(())
     }

@@ -48,9 +48,6 @@ const READING: Duration = Duration::from_secs(1);
 const READING_COST: u32 = 400;
 /// Readings of many sites or processes are rarer, so that no more than so many rows a second come of them (30 bytes each).
 const READING_ROWS: u64 = 250;
-/// Sinks are told to make things durable this often.
-const TICK: Duration = Duration::from_millis(500);
-
 /// Percent of a process's life that the sampler should watch; less is said aloud.
 const WATCHED_ENOUGH: u64 = 50;
 /// Shorter processes are over before the sampler has begun; that is no loss to speak of.
@@ -89,6 +86,8 @@ pub struct Launch {
     pub epoch_ns: u64,
     /// Image of the plan to follow.
     pub plan: Option<Vec<u64>>,
+    /// NUMA node for Hearth's own memory; none: wherever the kernel puts it. The program's policy stays as it was.
+    pub home: Option<u32>,
 }
 
 /// A process that was observed.
@@ -206,6 +205,35 @@ impl Drop for Signals {
     }
 }
 
+/// The memory policy that Hearth was started with, which the program is to have.
+struct Policy {
+    mode: libc::c_int,
+    nodes: [libc::c_ulong; Policy::WORDS],
+}
+
+impl Policy {
+    /// The kernel's most nodes (1024), in words.
+    const WORDS: usize = 1024 / libc::c_ulong::BITS as usize;
+    const MOST: usize = 1024 + 1;
+
+    /// This process is to take its memory from a node if there is some. None: the kernel does not want it.
+    fn prefer(node: u32) -> Option<Policy> {
+        let mut before = Policy { mode: 0, nodes: [0; Policy::WORDS] };
+        let (mode, nodes) = (&mut before.mode as *mut libc::c_int, before.nodes.as_mut_ptr());
+        // SAFETY: both may be written, the set as far as said; without an address it is the policy of the thread.
+        let known = unsafe { libc::syscall(libc::SYS_get_mempolicy, mode, nodes, Policy::MOST, 0, 0) } == 0;
+        let mut home = [0; Policy::WORDS];
+        *home.get_mut(node as usize / 64)? = 1 << (node % 64);
+        known.then(|| Policy { mode: libc::MPOL_PREFERRED, nodes: home }.restore().then_some(before)).flatten()
+    }
+
+    /// Makes it that of the calling thread. Async-signal-safe.
+    fn restore(&self) -> bool {
+        // SAFETY: the set is as large as said.
+        unsafe { libc::syscall(libc::SYS_set_mempolicy, self.mode, self.nodes.as_ptr(), Policy::MOST) == 0 }
+    }
+}
+
 /// A process under observation.
 struct Watched {
     /// Until its books are closed: of thousands of short processes, only those alive cost memory and descriptors.
@@ -284,6 +312,7 @@ impl Launch {
             session: &session,
             epoch_ns: self.epoch_ns,
             flags: self.flags,
+            next_tick: Instant::now() + sink.interval(),
             sink,
             known: HashSet::new(),
             processes: Vec::new(),
@@ -296,14 +325,14 @@ impl Launch {
             next_look: Instant::now(),
             next_reading: None,
             readings_rows: 0,
-            next_tick: Instant::now() + TICK,
             sampled_times: [0; 3],
         };
         let signals = Signals::set();
+        let policy = self.home.and_then(Policy::prefer);
         if let Some(sampler) = &mut watch.outside {
             sampler.begin();
         }
-        let mut child = self.start(&session, &signals)?;
+        let mut child = self.start(&session, &signals, policy)?;
         CHILD.store(child.id() as i32, Relaxed);
         let status = watch.follow(&mut child);
         CHILD.store(0, Relaxed);
@@ -312,7 +341,7 @@ impl Launch {
         Ok(watch.close(status))
     }
 
-    fn start(&self, session: &Session, signals: &Signals) -> Result<Child, Error> {
+    fn start(&self, session: &Session, signals: &Signals, policy: Option<Policy>) -> Result<Child, Error> {
         let mut command = Command::new(&self.program);
         command.arg0(&self.name).args(&self.args).env(ENV, session.dir());
         command.env("LD_PRELOAD", preload(&self.runtime, session.dir())?);
@@ -329,6 +358,9 @@ impl Launch {
             command.pre_exec(move || {
                 for (signal, old) in &before {
                     libc::sigaction(*signal, old, std::ptr::null_mut());
+                }
+                if let Some(policy) = &policy {
+                    policy.restore();
                 }
                 if let Some(limit) = &files {
                     libc::setrlimit(libc::RLIMIT_NOFILE, limit);
@@ -366,11 +398,12 @@ impl Watch<'_> {
         // SAFETY: a descriptor just made and owned by nobody else.
         let ended = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) });
         let mut period = PERIOD;
-        let longest = self.outside.as_ref().map_or(IDLE_PERIOD, |sampler| sampler.interval());
+        let longest = self.outside.as_ref().map_or(IDLE_PERIOD, |sampler| sampler.interval()).min(self.sink.interval());
+        let mut more = false;
         let mut status: Option<(ExitStatus, Instant)> = None;
         loop {
             let watch_child = status.is_none().then_some(()).and(ended.as_ref());
-            if self.wait(watch_child, period.min(longest)) {
+            if self.wait(watch_child, if more { Duration::ZERO } else { period.min(longest) }) {
                 self.next_look = Instant::now();
             }
             if status.is_none() {
@@ -379,6 +412,7 @@ impl Watch<'_> {
             }
             let before = self.tally.objects + self.tally.visits;
             let fill = mark::aside(|| self.cycle());
+            more = self.act();
             let quiet = before == self.tally.objects + self.tally.visits;
             period = match () {
                 () if fill > 0.6 => BUSY_PERIOD,
@@ -395,6 +429,18 @@ impl Watch<'_> {
                     }
                     return Ok(status);
                 }
+            }
+        }
+    }
+
+    /// Lets the sink do what it wants to do to the processes.
+    fn act(&mut self) -> bool {
+        let now = self.now();
+        match self.sink.act(now) {
+            Ok(more) => more,
+            Err(e) => {
+                self.lose(None, "recorder-failed", 1, &e.0);
+                false
             }
         }
     }
@@ -473,12 +519,14 @@ impl Watch<'_> {
         }
         self.readings();
         if Instant::now() >= self.next_tick {
-            self.next_tick = Instant::now() + TICK;
+            self.next_tick = Instant::now() + self.sink.interval();
             self.report_drops(false);
             (0..self.processes.len()).for_each(|i| self.tell_touches(i));
             self.tell_strangers();
             let now = self.now();
-            if let Err(e) = self.sink.tick(now) {
+            let counted = self.outside.as_ref().and_then(|sampler| sampler.instructions());
+            let told = counted.map_or(Ok(()), |count| self.sink.instructions(count));
+            if let Err(e) = told.and_then(|()| self.sink.tick(now)) {
                 self.lose(None, "recorder-failed", 1, &e.0);
             }
         }

@@ -4,7 +4,7 @@
 //! 2. [`session`] is the private directory that recorder and runtime share.
 //! 3. [`launch`] starts the program in it and follows it to its end: [`rings`] reads the events of each process,
 //!    [`follow`] keeps the objects alive (in [`live`]), [`residency`] asks the kernel where their pages are.
-//!    Samplers that lie outside of the process ([`outside`]): [`perf`] reads the processor's own samples, and in the lab's
+//!    [`sampling`] makes a sampler ready. Those that lie outside of the process ([`outside`]): [`perf`] reads the processor's own samples, and in the lab's
 //!    guest [`lab`] its virtual PEBS. [`misses`] says whose each of their samples is. [`touches`] counts samples by
 //!    instruction, and [`code`] says in which file that lies. [`churn`] and [`chunks`] keep what is told small.
 //! 4. Whoever wants to know is a [`follow::Sink`]; [`recording`] is the one that writes a profile.
@@ -32,13 +32,15 @@ pub mod rebuilt;
 pub mod recording;
 pub mod residency;
 pub mod rings;
+pub mod sampling;
 pub mod session;
 pub mod statics;
 pub mod symbols;
 pub mod touches;
 
 pub use launch::{Launch, Outcome};
-pub use recording::{LAB_PERIOD, Options, Progress, Recorded, Sampler, record};
+pub use recording::{Options, Progress, Recorded, record};
+pub use sampling::{LAB_PERIOD, Sampler, Sampling};
 
 /// What went wrong, as one sentence for the user.
 #[derive(Debug, thiserror::Error)]

@@ -19,6 +19,12 @@ pub trait Outside {
     /// of their times. Later ones stay where they are.
     fn take(&mut self, epoch_ns: u64, horizon: u64, each: &mut dyn FnMut(u32, &Miss));
 
+    /// Counts instructions too, from the program's start on. Called before [`Outside::begin`]; the error says why it cannot.
+    fn count_instructions(&mut self) -> Result<(), String>;
+
+    /// Instructions that the program has executed so far, if they are counted.
+    fn instructions(&self) -> Option<u64>;
+
     /// Samples of programs that have nothing to do with this one come too, and are to be thrown away.
     fn everyone(&self) -> bool {
         false

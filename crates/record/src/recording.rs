@@ -3,14 +3,10 @@
 use crate::chunks::Chunks;
 use crate::churn::{Churn, Told};
 use crate::follow::{Object, Quiet, RawFrame, Sink, Stack, Started, Visit};
-use crate::lab::Lab;
 use crate::launch::{Launch, Outcome, find_runtime, now_ns};
 use crate::misses::{ChunkMisses, Counts, Place, Source, Sourced};
-use crate::outside::Outside;
-use crate::perf::Perf;
-use crate::perf::cpu::Cpu;
-use crate::perf::events::{OTHERWISE, page_faults};
 use crate::residency::SitePages;
+use crate::sampling::{PAGE_FAULT, Sampler, Sampling};
 use crate::touches::Touch;
 use crate::{Error, guide, program, statics, symbols};
 use foldhash::{HashMap, HashSet};
@@ -26,8 +22,6 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use wire::session::{ARMED_FROM, flags};
 
-/// Name of the page-fault sampler.
-const PAGE_FAULT: &str = "page-fault";
 /// With fewer bytes nothing is missed.
 const UNWATCHED: u64 = 1 << 20;
 const UNWATCHED_NOTE: &str = "the page-fault sampler does not watch the program's own mappings of less than 2 MiB, which may \
@@ -36,9 +30,6 @@ const UNWATCHED_NOTE: &str = "the page-fault sampler does not watch the program'
 
 /// Last-level cache to reckon with where the machine does not tell: a usual size of a core group.
 const USUAL_LLC: Bytes = Bytes::mib(32);
-
-/// Usual period of the lab's sampler: a program that misses 10 million times a second is sampled 10,000 times.
-pub const LAB_PERIOD: u64 = 1000;
 
 /// What to record and how.
 #[derive(Clone, Debug)]
@@ -59,40 +50,6 @@ pub struct Options {
     pub plan: Option<Plan>,
     /// The machine, if it could be found out, or why not.
     pub platform: Result<Platform, String>,
-}
-
-/// A source of access samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sampler {
-    /// The best that works here: the processor's, in the lab's guest the lab's, else by page faults.
-    Auto {
-        /// For the page-fault sampler.
-        faults_per_second: u64,
-        /// For the page-fault sampler.
-        most_ppm: u64,
-    },
-    /// None.
-    None,
-    /// The runtime's page-fault sampler.
-    PageFault {
-        /// Most page visits a second and process.
-        faults_per_second: u64,
-        /// Most of a process's processor time that it may cost, in millionths.
-        most_ppm: u64,
-    },
-    /// The processor's own memory sampling.
-    Perf {
-        /// Every so many events one is sampled; none: at a steady rate.
-        period: Option<u64>,
-    },
-    /// First touches of pages, as the kernel's page-fault events tell them. They go the way of the processor's samples on
-    /// machines that have none, so that it can be tested there; they are not misses.
-    FirstTouches,
-    /// The virtual PEBS of the lab.
-    Lab {
-        /// Every so many misses one is sampled; 1: all.
-        period: u64,
-    },
 }
 
 /// What is going on, told twice a second.
@@ -177,6 +134,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         most_ppm: sampling.most_ppm,
         epoch_ns,
         plan: guide.as_ref().map(|g| g.image.clone()),
+        home: None,
     };
     let by_page_faults = sampling.name == PAGE_FAULT;
     let mut outcome = match launch.run_with(&mut sink, sampling.outside.as_deref_mut()) {
@@ -192,82 +150,6 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
     }
     let notes = guide.map_or(Vec::new(), |g| g.notes);
     Ok(Recorded { chosen: sampling.chosen, outcome, profile: output, notes })
-}
-
-/// A sampler made ready.
-struct Sampling {
-    /// Its name in the profile.
-    name: &'static str,
-    /// For the runtime.
-    flags: u64,
-    faults_per_second: u64,
-    most_ppm: u64,
-    outside: Option<Box<dyn Outside>>,
-    period: Option<u64>,
-    how: Option<String>,
-    chosen: Option<String>,
-}
-
-impl Sampling {
-    /// Makes a sampler ready, or says why it does not work here.
-    fn begin(sampler: Sampler) -> Result<Sampling, Error> {
-        let blank = |name| Sampling {
-            name,
-            flags: 0,
-            faults_per_second: 0,
-            most_ppm: 0,
-            outside: None,
-            period: None,
-            how: None,
-            chosen: None,
-        };
-        let perf = |perf: Perf| Sampling {
-            how: Some(perf.how().to_string()),
-            outside: Some(Box::new(perf)),
-            ..blank(profile::PERF)
-        };
-        Ok(match sampler {
-            Sampler::Auto { faults_per_second, most_ppm } => {
-                return Sampling::best(Sampler::PageFault { faults_per_second, most_ppm });
-            }
-            Sampler::None => blank("none"),
-            Sampler::PageFault { faults_per_second, most_ppm } => {
-                Sampling { flags: flags::SAMPLER, faults_per_second, most_ppm, ..blank(PAGE_FAULT) }
-            }
-            Sampler::Perf { period } => perf(Perf::find(period)?),
-            Sampler::FirstTouches => perf(Perf::open(page_faults(), &Cpu::here())?),
-            Sampler::Lab { period } => {
-                let lab = Lab::find(period)?;
-                Sampling {
-                    flags: flags::LAB,
-                    outside: Some(Box::new(lab)),
-                    period: Some(period),
-                    ..blank(profile::LAB)
-                }
-            }
-        })
-    }
-
-    /// The best that works here; `faults` works everywhere.
-    fn best(faults: Sampler) -> Result<Sampling, Error> {
-        let chosen = |what: Sampling, why: String| Sampling { chosen: Some(why), ..what };
-        // In the guest there is no processor's sampling, and the lab's counts the misses of the machine that is emulated.
-        if let Ok(lab) = Sampling::begin(Sampler::Lab { period: LAB_PERIOD }) {
-            return Ok(chosen(lab, "sampler lab: this is the lab's guest".into()));
-        }
-        match Sampling::begin(Sampler::Perf { period: None }) {
-            Ok(perf) => {
-                let why = format!("sampler perf: {}", perf.how.as_deref().unwrap_or_default());
-                Ok(chosen(perf, why))
-            }
-            Err(Error(why)) => {
-                let why = why.trim_start_matches("--sampler perf: ");
-                let why = why.strip_suffix(OTHERWISE).unwrap_or(why).trim_end_matches("; ");
-                let faults = Sampling::begin(faults)?;
-                Ok(chosen(faults, format!("sampler page-fault: {why}")))
-            }
-        }
-    }
 }
 
 /// After the run: source forms, losses of the run as a whole, estimates.

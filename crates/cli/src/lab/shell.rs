@@ -31,8 +31,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let command = if args.command.is_empty() { vec!["bash".into()] } else { args.command };
     let mut request = args.machine.request(command)?;
     request.placement = args.placement;
-    if let Placement::Plan(_) = request.placement {
-        bail!("lab shell cannot follow a plan; in the shell use `hearth run --plan`");
+    if let Placement::Plan(_) | Placement::Live(_) = request.placement {
+        bail!("lab shell has no placement by Hearth; in the shell use `hearth run --plan` or `hearth live`");
     }
     let (columns, rows) = terminal_size::terminal_size().map_or((80, 24), |(w, h)| (w.0, h.0));
     let before = Saved::terminal();

@@ -112,6 +112,7 @@ pub fn counters() -> BTreeMap<String, u64> {
 }
 
 const CGROUPS: &str = "/sys/fs/cgroup";
+const LAUNCHER: &str = "launcher";
 
 /// The memory cgroup of the program.
 pub struct Cgroup {
@@ -159,15 +160,22 @@ impl Cgroup {
     }
 }
 
-/// A process that writes `0` to this file, and its children until they enter another cgroup, have memory of this node only.
-pub fn entrance_to(node: u32) -> Result<File, Error> {
-    let dir = Path::new(CGROUPS).join("launcher");
+/// A process that writes `0` to this file is in a cgroup of its own, and its children until they enter another one.
+pub fn entrance_of_launcher() -> Result<File, Error> {
+    let dir = Path::new(CGROUPS).join(LAUNCHER);
     let make = || {
         std::fs::create_dir(&dir)?;
-        std::fs::write(dir.join("cpuset.mems"), node.to_string())?;
         entrance(&dir)
     };
     make().map_err(|e| Error(format!("the guest cannot make a cgroup for the launcher: {e}")))
+}
+
+/// The launcher may have memory of these nodes only; what it has elsewhere is moved there. Not before it is a program of its own: a child
+/// that has just been forked shares the agent's memory, and that would be moved with it.
+pub fn nodes_of_launcher(nodes: std::ops::Range<u32>) -> Result<(), Error> {
+    let file = Path::new(CGROUPS).join(LAUNCHER).join("cpuset.mems");
+    let list = format!("{}-{}", nodes.start, nodes.end - 1);
+    std::fs::write(&file, &list).map_err(|e| Error(format!("the guest cannot give the launcher the nodes {list}: {e}")))
 }
 
 fn entrance(dir: &Path) -> std::io::Result<File> {

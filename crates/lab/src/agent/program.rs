@@ -2,7 +2,7 @@
 
 use super::kernel::{self, Cgroup};
 use crate::Error;
-use crate::job::{Job, LANDING, PLAN, Policy, Roi, SESSION, STDERR, STDIN, STDOUT, Terminal};
+use crate::job::{Job, LANDING, PLAN, PLATFORM, Policy, Roi, SESSION, STDERR, STDIN, STDOUT, Terminal};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -69,9 +69,9 @@ pub fn now_ns() -> u64 {
 /// Starts it. With [`Roi::Start`] the time model is on from its first instruction; for a guided program that is left to
 /// [`take_over`].
 pub fn start(job: &Job, cgroup: &Cgroup) -> Result<Program, Error> {
-    let guided = matches!(job.policy, Policy::Plan);
+    let guided = job.policy.has_launcher();
     let mut command = match guided {
-        true => guided_command(job),
+        true => launcher(job),
         false => {
             let mut command = Command::new(&job.program);
             command.arg0(&job.command[0]).args(&job.command[1..]);
@@ -99,7 +99,7 @@ pub fn start(job: &Job, cgroup: &Cgroup) -> Result<Program, Error> {
     let user = job.user.clone();
     let folder = CString::new(job.folder.as_bytes()).map_err(|e| failed(e.into()))?;
     // The launcher of a guided program stays outside, and on the slow memory: the fast one is the program's.
-    let entrance = if guided { kernel::entrance_to(job.files_node)? } else { cgroup.entrance()? };
+    let entrance = if guided { kernel::entrance_of_launcher()? } else { cgroup.entrance()? };
     let has_terminal = job.terminal.is_some();
     let switch_on = job.roi == Some(Roi::Start) && !guided;
     let enter = move || {
@@ -137,6 +137,9 @@ pub fn start(job: &Job, cgroup: &Cgroup) -> Result<Program, Error> {
     // SAFETY: the closure makes system calls only.
     unsafe { command.pre_exec(enter) };
     let child = command.spawn().map_err(failed)?;
+    if guided {
+        kernel::nodes_of_launcher(job.files_node..job.files_node + 1)?;
+    }
     Ok(Program { child, began_ns: clock.load(Relaxed), printed })
 }
 
@@ -170,11 +173,19 @@ fn check(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-fn guided_command(job: &Job) -> Command {
+fn launcher(job: &Job) -> Command {
     let session = Path::new(SESSION);
     let mut command = Command::new("/proc/self/exe");
-    command.arg("run").arg("--plan").arg(session.join(PLAN)).arg("--quiet");
-    command.arg("--json").arg(session.join(LANDING)).arg("--").arg(&job.program).args(&job.command[1..]);
+    match &job.policy {
+        Policy::Live(options) => {
+            command.args(["live", "--sampler", "lab", "--platform"]).arg(session.join(PLATFORM));
+            // What is free of a node is never quite what was left free of it.
+            command.args(job.limit.iter().flat_map(|(_, bytes)| ["--fast".to_string(), bytes.to_string()]));
+            command.args(options)
+        }
+        _ => command.arg("run").arg("--plan").arg(session.join(PLAN)),
+    };
+    command.arg("--quiet").arg("--json").arg(session.join(LANDING)).arg("--").arg(&job.program).args(&job.command[1..]);
     command
 }
 
@@ -185,7 +196,7 @@ fn memory_policy(job: &Job) -> Option<(libc::c_int, u64)> {
         Policy::Bind(node) => Some((MPOL_BIND, 1 << node)),
         Policy::Interleave => Some((MPOL_INTERLEAVE, all)),
         Policy::WeightedInterleave(_) => Some((MPOL_WEIGHTED_INTERLEAVE, all)),
-        Policy::FirstTouch | Policy::Kernel | Policy::Plan => None,
+        Policy::FirstTouch | Policy::Kernel | Policy::Plan | Policy::Live(_) => None,
     }
 }
 

@@ -27,10 +27,13 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup) -> Result<Report, Error> 
     let mut report = Report { roi_begin_ns: (job.roi == Some(Roi::Start)).then_some(0), ..Report::default() };
     let mut watched = program.child.id();
     let mut start = began;
-    if matches!(job.policy, Policy::Plan) {
+    if job.policy.has_launcher() {
         if let Some(child) = first_child(&mut program.child)? {
             watched = child;
             start = program::take_over(child, job, cgroup)?;
+            if let Policy::Live(_) = job.policy {
+                kernel::nodes_of_launcher(0..job.nodes)?;
+            }
             // What the launcher did is not the program's.
             before = kernel::counters();
         }
@@ -84,9 +87,9 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup) -> Result<Report, Error> 
     for file in &mut program.printed {
         file.copy()?;
     }
-    if matches!(job.policy, Policy::Plan) && !session.join(crate::job::LANDING).exists() && report.signal.is_none() {
+    if job.policy.has_launcher() && !session.join(crate::job::LANDING).exists() && report.signal.is_none() {
         // The launcher said why on the program's standard error.
-        report.failed = Some("the guided run did not come to its end in the guest; what it said stands above".into());
+        report.failed = Some("the launcher did not come to its end in the guest; what it said stands above".into());
     }
     Ok(report)
 }

@@ -37,6 +37,8 @@ pub enum Placement {
     MemoryMode,
     /// Guided by the plan in this file.
     Plan(PathBuf),
+    /// First touch, and `hearth live` with these options moves objects.
+    Live(Vec<String>),
 }
 
 const PLACEMENTS: [(&str, Placement); 7] = [
@@ -51,6 +53,10 @@ const PLACEMENTS: [(&str, Placement); 7] = [
 
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Placement::Live(options) = self {
+            let options = options.iter().map(|o| o.replacen("--", "/", 1));
+            return f.pad(&format!("live{}", options.collect::<String>()));
+        }
         match (self, PLACEMENTS.iter().find(|(_, p)| p == self)) {
             (Placement::Plan(file), _) => f.pad(&format!("plan {}", file.display())),
             (_, Some((name, _))) => f.pad(name),
@@ -61,15 +67,18 @@ impl fmt::Display for Placement {
 
 impl FromStr for Placement {
     type Err = String;
-    /// A name, or `plan:FILE`.
+    /// A name, `plan:FILE`, or `live` with options of `hearth live` after slashes: `live/priority=apb/interval=10ms`.
     fn from_str(text: &str) -> Result<Placement, String> {
+        if let Some(options) = text.strip_prefix("live").filter(|o| o.is_empty() || o.starts_with('/')) {
+            return Ok(Placement::Live(options.split('/').skip(1).map(|o| format!("--{o}")).collect()));
+        }
         if let Some(file) = text.strip_prefix("plan:").filter(|f| !f.is_empty()) {
             return Ok(Placement::Plan(file.into()));
         }
         let found = PLACEMENTS.iter().find(|(name, _)| *name == text).map(|(_, p)| p.clone());
         found.ok_or_else(|| {
             let names: Vec<&str> = PLACEMENTS.iter().map(|(name, _)| *name).collect();
-            format!("there is no placement `{text}`; choose one of {} or plan:FILE", names.join(", "))
+            format!("there is no placement `{text}`; choose one of {}, live or plan:FILE", names.join(", "))
         })
     }
 }
@@ -141,6 +150,7 @@ pub fn lay_out(scaled: &Scaled, placement: &Placement, memory: Bytes, fast: Opti
         }
         Placement::Kernel => Policy::Kernel,
         Placement::Plan(_) => Policy::Plan,
+        Placement::Live(options) => Policy::Live(options.clone()),
     };
     let memory_mode = matches!(placement, Placement::MemoryMode).then_some(fast).flatten();
     Layout { scaled: scaled.clone(), nodes, policy, limit, memory_mode }
@@ -226,6 +236,26 @@ impl Layout {
         }
     }
 
+    /// The emulated machine as a platform file: what `hearth live` would otherwise have to ask a firmware that does not tell it all.
+    pub fn platform_file(&self) -> String {
+        let mut text = format!("name = {:?}\nllc = \"{}B\"\n", self.scaled.platform, self.scaled.llc.size.0);
+        for node in [self.scaled.fast_node(), self.scaled.slow_node()] {
+            let tier = &self.scaled.tiers[node];
+            let kind = serde_json::to_string(&tier.real.kind.value).unwrap_or_default();
+            text += &format!("\n[[tier]]\nname = {:?}\nkind = {kind}\nnodes = [{node}]\n", tier.real.name);
+            text += &format!("capacity = \"{}B\"\nlatency = \"{}ns\"\n", self.nodes[node].bytes, tier.latency.0);
+            let mut bandwidth = |key: &str, value: f64| text += &format!("{key} = \"{value}GB/s\"\n");
+            bandwidth("read_bandwidth", tier.read.0);
+            bandwidth("write_bandwidth", tier.write.0);
+            tier.mixed.iter().for_each(|mixed| bandwidth("mixed_bandwidth", mixed.0));
+            if let Some((loaded, at)) = tier.loaded {
+                bandwidth("loaded_bandwidth", at.0);
+                text += &format!("loaded_latency = \"{}ns\"\n", loaded.0);
+            }
+        }
+        text
+    }
+
     /// The plan with the guest's nodes for its tiers, which are found by name.
     pub fn adapt(&self, mut plan: Plan) -> Result<Plan, Error> {
         for planned in &mut plan.tiers {
@@ -278,12 +308,31 @@ mod tests {
         for text in ["all-fast", "kernel", "memory-mode"] {
             assert_eq!(text.parse::<Placement>().unwrap().to_string(), text);
         }
+        let live = Placement::Live(vec!["--priority=apb".into(), "--trigger=time=5".into()]);
+        assert_eq!("live/priority=apb/trigger=time=5".parse(), Ok(live.clone()));
+        assert_eq!(live.to_string(), "live/priority=apb/trigger=time=5");
+        assert_eq!("live".parse(), Ok(Placement::Live(vec![])));
         assert_eq!("plan:a b.toml".parse(), Ok(Placement::Plan("a b.toml".into())));
         assert!("fastest".parse::<Placement>().unwrap_err().contains("weighted-interleave"));
         assert_eq!("25%".parse(), Ok(Fast::Percent(25.0)));
         assert_eq!("64MiB".parse(), Ok(Fast::Size(Bytes::mib(64))));
         for text in ["0", "0%", "101%", "25", "many", "%"] {
             assert!(text.parse::<Fast>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_machine_is_a_platform_file() {
+        for name in ["cascade-lake-optane", "knl-7210-flat-snc4"] {
+            let scaled = Scaled::new(&platform::load(name).unwrap(), 2, None, None).unwrap();
+            let layout = lay_out(&scaled, &Placement::Live(vec![]), Bytes::gib(1), Some(Bytes::mib(100)));
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("machine.toml");
+            std::fs::write(&file, layout.platform_file()).unwrap();
+            let read = platform::load(&file.display().to_string()).unwrap();
+            let found: Vec<_> = read.tiers.iter().map(|t| (t.nodes[0], t.latency.unwrap().value.0 as f64)).collect();
+            let there: Vec<_> = layout.tiers().iter().map(|t| (t.node, t.latency_ns)).collect();
+            assert_eq!((found, read.llc.unwrap().value), (there, scaled.llc.size));
         }
     }
 

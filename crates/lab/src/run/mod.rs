@@ -63,7 +63,7 @@ pub struct Request {
     pub roi: Roi,
     /// Most host time for all of it.
     pub timeout: Duration,
-    /// The runtime that guides a run under a plan: a file that such a run reads and others do not.
+    /// The runtime of runs with a launcher of Hearth's: a file that these read and others do not.
     pub runtime: Option<PathBuf>,
     /// Files that are written below this folder are brought back; none: all are dropped.
     pub keep: Option<PathBuf>,
@@ -142,7 +142,7 @@ pub struct Outcome {
     pub kernel: BTreeMap<String, u64>,
     /// What was set in the guest's kernel.
     pub settings: Vec<String>,
-    /// Where a guided run's objects landed, as `hearth run --json` says it.
+    /// Where a guided run's objects landed, as `hearth run --json` says it; what `hearth live --json` says.
     pub landing: Option<serde_json::Value>,
     /// Files brought back to the current folder.
     pub files: u64,
@@ -200,8 +200,11 @@ pub fn run(request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Er
     let scaled = Scaled::new(&request.platform, request.vcpus, footprint, request.llc)?;
     let layout = layout::lay_out(&scaled, &request.placement, request.memory, fast);
     let session = Session::create()?;
-    if let Some(plan) = plan {
+    if job::Policy::has_launcher(&layout.policy) {
         files.extend(request.runtime.iter().map(OsString::from));
+        session.write(job::PLATFORM, layout.platform_file().as_bytes())?;
+    }
+    if let Some(plan) = plan {
         let adapted = layout.adapt(plan)?;
         session.write(job::PLAN, policy::plan_file::to_toml(&adapted).as_bytes())?;
     }

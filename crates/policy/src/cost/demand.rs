@@ -180,13 +180,13 @@ fn spread(site: usize, seen: &SiteUse, begin: u64, intervals: &mut [Interval]) {
     }
 }
 
-/// The machine of the profile, and where the sites were on it.
-struct Machine {
-    memories: Vec<Memory>,
+/// The machine that was observed, and where the sites were on it.
+pub(super) struct Machine {
+    pub memories: Vec<Memory>,
     /// For each site and the rest its share in each of them.
-    shares: Vec<Vec<f64>>,
+    pub shares: Vec<Vec<f64>>,
     /// The latency of each site's (and the rest's) lone misses, in ns, where the sampler measured it: that of a stream is of lines under way.
-    measured: Vec<Option<f64>>,
+    pub measured: Vec<Option<f64>>,
 }
 
 impl Machine {
@@ -213,7 +213,7 @@ impl Machine {
     }
 
     /// Takes the memory's time off an interval's length: what is left is computed.
-    fn take_off(&self, interval: &mut Interval) {
+    pub(super) fn take_off(&self, interval: &mut Interval) {
         let count = self.memories.len();
         let (mut reads, mut writes) = (vec![0.0; count], vec![0.0; count]);
         for u in &interval.uses {

@@ -22,6 +22,7 @@
 //! - [`heat`]: which parts of large objects are hot, for sites that are split.
 //! - [`lives`]: which sites are alive together, for capacities that hold at every moment.
 //! - [`landing`]: where sites land when a plan gives a tier more than it holds.
+//! - [`moment`]: a stretch of time that has just passed, for whoever decides while the program runs.
 //! - [`rest`]: the memory that no plan places, and what is asked of it.
 
 pub mod demand;
@@ -30,6 +31,7 @@ pub mod landing;
 pub mod lives;
 pub mod memory;
 pub mod migration;
+pub mod moment;
 pub mod overlap;
 pub mod rest;
 pub mod segments;

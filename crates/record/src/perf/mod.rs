@@ -4,9 +4,11 @@
 //! 2. [`open`] opens the events for a program that is about to start; [`ring`] is the memory shared with the kernel.
 //! 3. [`record`] reads the kernel's records, and [`source`], [`ibs`] and [`spe`] what the processors say in them about an
 //!    access.
+//!    [`counter`] is an event that is counted and not sampled.
 //! 4. [`Perf`] makes [`Miss`]es of all that, in the order of their times. From there on they go the way of every sampler that
 //!    lies outside of the process.
 
+pub mod counter;
 pub mod cpu;
 pub mod events;
 pub mod ibs;
@@ -21,6 +23,7 @@ mod tests;
 use crate::Error;
 use crate::misses::{Line, Miss, Source};
 use crate::outside::Outside;
+use counter::Counter;
 use cpu::Cpu;
 use events::{Choice, Event, Every, Role};
 use open::Opened;
@@ -37,6 +40,7 @@ pub struct Perf {
     choice: Choice,
     formats: Vec<Format>,
     opened: Opened,
+    instructions: Option<Counter>,
     places: HashMap<u64, usize>,
     clock: Clock,
     /// Read, but too young to be told: process and sample, with the time of the kernel's clock.
@@ -76,6 +80,7 @@ impl Perf {
             choice,
             places: opened.ids.iter().copied().collect(),
             opened,
+            instructions: None,
             clock: Clock { mhz: cpu.mhz },
             young: Vec::new(),
             lost: 0,
@@ -228,6 +233,15 @@ impl Outside for Perf {
 
     fn everyone(&self) -> bool {
         self.opened.everyone
+    }
+
+    fn count_instructions(&mut self) -> Result<(), String> {
+        self.instructions = Some(Counter::instructions()?);
+        Ok(())
+    }
+
+    fn instructions(&self) -> Option<u64> {
+        self.instructions.as_ref().and_then(Counter::value)
     }
 
     fn take(&mut self, epoch_ns: u64, horizon: u64, each: &mut dyn FnMut(u32, &Miss)) {

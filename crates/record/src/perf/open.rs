@@ -145,10 +145,15 @@ impl Opened {
 }
 
 fn open_one(a: &perf_event_attr, scope: Scope, cpu: u32, group: Option<i32>) -> Result<OwnedFd, Error> {
-    let mut a = *a;
     let pid = if scope == Scope::Everyone { -1 } else { 0 };
+    open_on(a, pid, cpu as i32, group.unwrap_or(-1))
+}
+
+/// perf_event_open(2).
+pub(super) fn open_on(a: &perf_event_attr, pid: i32, cpu: i32, group: i32) -> Result<OwnedFd, Error> {
+    let mut a = *a;
     // SAFETY: a valid attribute structure, which the kernel may write its size into.
-    let fd = unsafe { sys::perf_event_open(&mut a, pid, cpu as i32, group.unwrap_or(-1), PERF_FLAG_FD_CLOEXEC.into()) };
+    let fd = unsafe { sys::perf_event_open(&mut a, pid, cpu, group, PERF_FLAG_FD_CLOEXEC.into()) };
     if fd < 0 {
         return Err(Error::last_os_error());
     }

@@ -1,0 +1,247 @@
+//! The fourth routine: from priorities to moves. One file a way; what they share is here.
+
+mod fill;
+mod incremental;
+
+use crate::prioritise::Now;
+use crate::routines::{Routine, Value};
+use crate::trigger::Swap;
+use model::Bytes;
+use policy::cost::moment::Lines;
+
+/// A record that may be moved, where it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Item {
+    /// Number of its process.
+    pub process: usize,
+    /// Its address.
+    pub addr: u64,
+    /// Bytes of it that are present.
+    pub bytes: u64,
+    /// The tier that most of these are in.
+    pub tier: usize,
+    /// Share of these that are there, 0 to 1.
+    pub there: f64,
+    /// Lines a second.
+    pub heat: Lines,
+    /// What [`crate::prioritise`] says.
+    pub priority: f64,
+    /// How long it is to be expected to live, in s.
+    pub life: f64,
+}
+
+/// What there is of a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Most bytes that records may take of it.
+    pub limit: u64,
+    /// Bytes that they take.
+    pub used: u64,
+}
+
+/// A move to be made. Those that make room come before the one that needs it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Move {
+    /// Number of the process.
+    pub process: usize,
+    /// Address of the record.
+    pub addr: u64,
+    /// Bytes to be moved, at most.
+    pub bytes: u64,
+    /// Where most of it is.
+    pub from: usize,
+    /// Where it goes.
+    pub to: usize,
+    /// Time gained in a second, in ns; negative for what makes room.
+    pub gain: f64,
+}
+
+/// What moves are judged by.
+pub struct Judge<'a> {
+    /// Prices.
+    pub now: &'a Now,
+    /// What moving so many bytes from one tier to another takes, in ns.
+    pub cost: &'a dyn Fn(u64, usize, usize) -> f64,
+    /// Whether a move is worth making ([`crate::trigger::Trigger::worth`]).
+    pub worth: &'a dyn Fn(&Swap) -> bool,
+}
+
+/// A way to carry out a decision.
+pub trait Enforce {
+    /// The moves to be made now, in order.
+    fn moves(&self, items: Vec<Item>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move>;
+}
+
+/// All of them, the usual one first.
+pub const ALL: &[Routine<dyn Enforce>] = &[
+    Routine {
+        name: "fill",
+        about: "fills each tier up to VALUE of its room by priority, demoting first [90%]",
+        source: "Flexible and Effective Object Tiering, ISMM 2023, section 4.5.1",
+        make: |value| Ok(Box::new(fill::Fill { share: Value::share(value, 0.9)? })),
+    },
+    Routine {
+        name: "incremental",
+        about: "the same to 90%, but no more than so many bytes an interval [256MiB]",
+        source: "Hearth's own",
+        make: |value| Ok(Box::new(incremental::Incremental { most: Value::size(value, Bytes::mib(256))? })),
+    },
+];
+
+/// Moves that would not be worth it, one after the other, after which no further is looked at.
+const REFUSALS: u32 = 64;
+/// A record is in its tier if so much of it is.
+const THERE: f64 = 0.98;
+
+/// The moves by which each tier is filled up to a share of its room.
+fn fill(mut items: Vec<Item>, rooms: &[Room], share: f64, judge: &Judge<'_>) -> Vec<Move> {
+    let last = rooms.len() - 1;
+    let most = |k: usize| (rooms[k].limit as f64 * share) as u64;
+    // Between equals those that are in a fast tier stay.
+    items.sort_by(|a, b| b.priority.total_cmp(&a.priority).then(a.tier.cmp(&b.tier)).then(a.addr.cmp(&b.addr)));
+    let mut left: Vec<u64> = (0..last).map(most).collect();
+    let target = |item: &Item| {
+        let fits = left.iter().position(|left| item.bytes <= *left);
+        fits.inspect(|&k| left[k] -= item.bytes).unwrap_or(last)
+    };
+    let targets: Vec<usize> = items.iter().map(target).collect();
+    // The least important last, so that it is taken first.
+    let mut victims: Vec<Vec<usize>> = vec![Vec::new(); rooms.len()];
+    for i in (0..items.len()).filter(|&i| targets[i] > items[i].tier) {
+        victims[items[i].tier].push(i);
+    }
+    let mut used: Vec<u64> = rooms.iter().map(|r| r.used).collect();
+    let mut moves = Vec::new();
+    let make_room = |i: usize, used: &mut [u64]| -> Move {
+        let item = &items[i];
+        let to = if used[targets[i]] + item.bytes <= most(targets[i]) { targets[i] } else { last };
+        let bytes = (item.bytes as f64 * item.there) as u64;
+        used[item.tier] = used[item.tier].saturating_sub(bytes);
+        used[to] += bytes;
+        let gain = item.there * judge.now.gain(item.heat, item.tier, to);
+        Move { process: item.process, addr: item.addr, bytes, from: item.tier, to, gain }
+    };
+    let mut refused = 0;
+    // What nothing speaks for stays where it is, until its room is needed.
+    for (i, item) in items.iter().enumerate().filter(|(_, item)| item.priority > 0.0) {
+        let to = targets[i];
+        let (missing, from) = match (to < item.tier, to == item.tier) {
+            (true, _) => (1.0, item.tier),
+            // Most of it is there; the rest is in a slower tier.
+            (_, true) if to < last && item.there < THERE => (1.0 - item.there, to + 1),
+            _ => continue,
+        };
+        let bytes = (item.bytes as f64 * missing) as u64;
+        let before = (used.clone(), victims[to].len());
+        let (mut group, mut taken) = (Vec::new(), Vec::new());
+        while used[to] + bytes > most(to) {
+            let Some(victim) = victims[to].pop() else { break };
+            taken.push(victim);
+            group.push(make_room(victim, &mut used));
+        }
+        let gain = missing * judge.now.gain(item.heat, from, to);
+        group.push(Move { process: item.process, addr: item.addr, bytes, from, to, gain });
+        let swap = Swap {
+            gain: group.iter().map(|m| m.gain).sum(),
+            cost: group.iter().map(|m| (judge.cost)(m.bytes, m.from, m.to)).sum(),
+            life: item.life,
+        };
+        if used[to] + bytes <= most(to) && (judge.worth)(&swap) {
+            used[to] += bytes;
+            used[from] = used[from].saturating_sub(bytes);
+            moves.append(&mut group);
+            refused = 0;
+            continue;
+        }
+        used = before.0;
+        victims[to].extend(taken.into_iter().rev());
+        debug_assert_eq!(victims[to].len(), before.1);
+        refused += 1;
+        if refused >= REFUSALS {
+            break;
+        }
+    }
+    // Room for what will be allocated.
+    for k in 0..last {
+        while used[k] > most(k) {
+            let Some(victim) = victims[k].pop() else { break };
+            let away = make_room(victim, &mut used);
+            let swap =
+                Swap { gain: away.gain, cost: (judge.cost)(away.bytes, away.from, away.to), life: items[victim].life };
+            if !(judge.worth)(&swap) {
+                break;
+            }
+            moves.push(away);
+        }
+    }
+    moves
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn item(addr: u64, mib: u64, tier: usize, misses: f64) -> Item {
+        let heat = Lines { random: misses, ..Lines::default() };
+        Item { process: 0, addr, bytes: mib * MIB, tier, there: 1.0, heat, priority: misses / mib as f64, life: 1.0 }
+    }
+
+    fn moves(name: &str, items: &[Item], rooms: &[(u64, u64)], worth: &dyn Fn(&Swap) -> bool) -> Vec<(u64, usize)> {
+        let line = |random: f64| Lines { random, ..Lines::default() };
+        let now = Now { prices: (0..rooms.len()).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
+        let judge = Judge { now: &now, cost: &|bytes, _, _| bytes as f64 / MIB as f64, worth };
+        let rooms: Vec<Room> =
+            rooms.iter().map(|&(limit, used)| Room { limit: limit * MIB, used: used * MIB }).collect();
+        let (name, value) = name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
+        let routine = ALL.iter().find(|r| r.name == name).expect("it is in the table");
+        let way = (routine.make)(value).expect("a good value");
+        way.moves(items.to_vec(), &rooms, &judge).iter().map(|m| (m.addr, m.to)).collect()
+    }
+
+    const ANY: &dyn Fn(&Swap) -> bool = &|_| true;
+
+    #[test]
+    fn the_coldest_makes_room_for_the_hottest() {
+        let items = [item(1, 8, 0, 1.0), item(2, 8, 0, 5.0), item(3, 8, 1, 100.0), item(4, 8, 1, 2.0)];
+        assert_eq!(moves("fill=100%", &items, &[(16, 16), (100, 16)], ANY), [(1, 1), (3, 0)]);
+        // Nine tenths of 20 are two objects, and there is room for what will come.
+        assert_eq!(moves("fill", &items, &[(20, 16), (100, 16)], ANY), [(1, 1), (3, 0)]);
+        // Nine tenths of 16 are one object.
+        assert_eq!(moves("fill", &items, &[(16, 16), (100, 16)], ANY), [(1, 1), (2, 1), (3, 0)]);
+    }
+
+    #[test]
+    fn what_is_not_worth_it_stays() {
+        let items = [item(1, 8, 0, 4.0), item(2, 8, 1, 5.0), item(3, 8, 1, 1.0)];
+        let dear: &dyn Fn(&Swap) -> bool = &|swap| swap.gain * swap.life > 20.0 * swap.cost;
+        assert_eq!(moves("fill=1", &items, &[(8, 8), (100, 16)], dear), []);
+        assert_eq!(moves("fill=1", &items, &[(8, 8), (100, 16)], ANY), [(1, 1), (2, 0)]);
+        // Gained are 500 - 400 ns a second for 16 MiB moved.
+        let fair: &dyn Fn(&Swap) -> bool = &|swap| swap.gain * swap.life > 6.0 * swap.cost;
+        assert_eq!(moves("fill=1", &items, &[(8, 8), (100, 16)], fair), [(1, 1), (2, 0)]);
+    }
+
+    #[test]
+    fn three_tiers_are_filled_in_order() {
+        let items = [item(1, 8, 2, 9.0), item(2, 8, 2, 8.0), item(3, 8, 2, 7.0), item(4, 8, 0, 1.0)];
+        assert_eq!(moves("fill=1", &items, &[(8, 8), (8, 0), (100, 24)], ANY), [(4, 2), (1, 0), (2, 1)]);
+    }
+
+    #[test]
+    fn what_is_in_part_where_it_belongs_is_completed() {
+        let half = Item { there: 0.5, ..item(1, 8, 0, 9.0) };
+        assert_eq!(moves("fill=1", &[half, item(2, 4, 0, 1.0)], &[(8, 8), (100, 4)], ANY), [(2, 1), (1, 0)]);
+        assert_eq!(moves("fill=1", &[Item { there: 0.99, ..half }], &[(8, 8), (100, 0)], ANY), []);
+    }
+
+    #[test]
+    fn small_steps_are_whole_swaps() {
+        let items: Vec<Item> = (0..4).map(|n| item(n, 8, 0, 1.0)).chain((4..8).map(|n| item(n, 8, 1, 9.0))).collect();
+        let all = moves("fill=90%", &items, &[(36, 32), (100, 32)], ANY);
+        assert_eq!(all.len(), 8);
+        assert_eq!(moves("incremental=40MiB", &items, &[(36, 32), (100, 32)], ANY), all[..4]);
+        assert_eq!(moves("incremental=1MiB", &items, &[(36, 32), (100, 32)], ANY), all[..2], "at least one");
+    }
+}

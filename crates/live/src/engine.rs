@@ -1,0 +1,464 @@
+//! The engine: told of everything that happens in the observed processes, it keeps the records, and after each interval asks the four
+//! routines what is to be done. What they decide it does in small steps between two looks at the rings.
+
+use crate::armed::{Armed, page};
+use crate::counted::Counted;
+use crate::enforce::{Item, Judge, Room};
+use crate::journal::Journal;
+use crate::mover::{Done, Mover, Place};
+use crate::pages::{self, Refused};
+use crate::phase::{Difference, Phase};
+use crate::prioritise::Now;
+use crate::rates::Rates;
+use crate::routines::Routines;
+use crate::table::{NOWHERE, PAGE, Record, Table};
+use crate::trigger::Lately;
+use crate::young::{Born, Young};
+use crate::{Lived, Options};
+use model::Bytes;
+use policy::cost::memory::Memory;
+use policy::cost::migration;
+use policy::cost::moment::{Lines, Moment};
+use profile::estimate::Exposure;
+use record::Error;
+use record::follow::{Object, Quiet, Sink, Started, Visit};
+use record::misses::Miss;
+use std::time::{Duration, Instant};
+
+/// Pages that are looked up after each interval, at most.
+const LOOKS: usize = 1 << 15;
+/// Pages of a record that are looked up, at most: so many tell a half from a third.
+const LOOKS_EACH: u64 = 16;
+/// Intervals for which a record that could not be moved is left alone.
+const REST: u8 = 50;
+/// What a step of moving may take before rings are looked at again.
+const TURN: Duration = Duration::from_millis(2);
+
+/// A process that reported.
+#[derive(Debug)]
+struct Process {
+    pid: i32,
+    over: bool,
+}
+
+/// The engine.
+pub struct Engine<'a> {
+    options: &'a Options,
+    routines: Routines,
+    /// Tiers that are NUMA nodes, fastest first, and what their memory is like.
+    places: Vec<Place>,
+    memories: Vec<Memory>,
+    /// Most bytes of each that may be taken.
+    capacities: Vec<u64>,
+    processes: Vec<Process>,
+    tables: Vec<Table>,
+    young: Young,
+    counted: Counted,
+    armed: Armed,
+    /// Misses are counted, and not estimated from page faults.
+    counts: bool,
+    llc: u64,
+    /// Number of the current interval; the first is 1.
+    interval: u32,
+    began_ns: u64,
+    phase: Phase,
+    /// What was asked in the interval before, with so many samples.
+    before: (Rates, f64),
+    allocated: u64,
+    instructions: Option<(u64, u64)>,
+    /// Where looking up goes on: number of a process, address.
+    look_from: (usize, u64),
+    mover: Mover,
+    journal: Journal,
+    lived: Lived,
+}
+
+impl<'a> Engine<'a> {
+    /// An engine that writes what it does into the journal. `counts`: the sampler counts misses; `llc`: bytes of the last-level cache.
+    pub fn new(options: &'a Options, routines: Routines, journal: Journal, counts: bool, llc: u64) -> Engine<'a> {
+        let tiers: Vec<_> = options.platform.tiers.iter().filter(|t| !t.nodes.is_empty()).collect();
+        let mut notes = Vec::new();
+        let memories: Vec<Memory> = tiers.iter().map(|t| Memory::of(t, &mut notes)).collect();
+        let mut capacities: Vec<u64> = tiers.iter().map(|t| t.capacity.map_or(u64::MAX, |c| c.value.0)).collect();
+        if let Some(fast) = options.fast {
+            capacities[0] = capacities[0].min(fast.0);
+        }
+        let places = tiers.iter().map(|t| Place { name: t.name.clone(), nodes: t.nodes.clone() }).collect::<Vec<_>>();
+        if places.len() < 2 {
+            notes.push(
+                "this machine has one tier of memory: the program is observed, and there is nothing to place"
+                    .to_string(),
+            );
+        }
+        let lived = Lived { tiers: places.iter().map(|p: &Place| p.name.clone()).collect(), notes, ..Lived::default() };
+        Engine {
+            options,
+            routines,
+            places,
+            memories,
+            capacities,
+            processes: Vec::new(),
+            tables: Vec::new(),
+            young: Young::default(),
+            counted: Counted::default(),
+            armed: Armed::default(),
+            counts,
+            llc,
+            interval: 1,
+            began_ns: 0,
+            phase: Phase::first(),
+            before: Default::default(),
+            allocated: 0,
+            instructions: None,
+            look_from: (0, 0),
+            mover: Mover::default(),
+            journal,
+            lived,
+        }
+    }
+
+    /// What it has done.
+    pub fn end(self) -> Lived {
+        let mut lived = self.lived;
+        lived.intervals = self.interval - 1;
+        lived.notes.extend(self.journal.end());
+        lived
+    }
+
+    fn keep(&mut self, b: &Born) {
+        let Some(table) = self.tables.get_mut(b.process as usize) else { return };
+        table.add(b.addr, b.size(), self.options.split.0, Record::new(b.site, b.kind, self.interval));
+    }
+
+    /// Objects that have outlived the interval become records.
+    fn grow_up(&mut self) {
+        let grown = self.young.take();
+        grown.for_each(|b| self.keep(&b));
+        self.lived.most_records = self.lived.most_records.max(self.tables.iter().map(|t| t.len() as u64).sum());
+    }
+
+    fn gone(&mut self, process: usize, o: &Object) {
+        if !self.young.died(o) {
+            self.tables[process].remove(o.addr, o.size.max(1), o.kind);
+        }
+    }
+
+    /// Looks up where records are, some at a time.
+    fn look(&mut self) {
+        let mut left = LOOKS;
+        let (first, mut from) = self.look_from;
+        for turn in 0..=self.tables.len() {
+            let process = (first + turn) % self.tables.len().max(1);
+            if self.processes.get(process).is_none_or(|p| p.over) {
+                from = 0;
+                continue;
+            }
+            let (mut asked, mut owners) = (Vec::new(), Vec::new());
+            let mut next = None;
+            for (start, r) in self.tables[process].from(from) {
+                let count = u64::from(r.pages).min(LOOKS_EACH);
+                if asked.len() + count as usize > left {
+                    next = Some(start);
+                    break;
+                }
+                // The middle of each stretch: neither ends are favoured.
+                let place = |n: u64| start + (2 * n + 1) * u64::from(r.pages) / (2 * count) * PAGE;
+                asked.extend((0..count).map(place));
+                owners.push((start, count));
+            }
+            left -= asked.len();
+            match pages::look(self.processes[process].pid, &asked) {
+                Ok(nodes) => self.found(process, &owners, &nodes),
+                Err(e) => self.refused(process, &e),
+            }
+            if let Some(at) = next {
+                self.look_from = (process, at);
+                return;
+            }
+            from = 0;
+        }
+        self.look_from = (0, 0);
+    }
+
+    /// Takes note of what was looked up: so many pages of each record, one after the other.
+    fn found(&mut self, process: usize, owners: &[(u64, u64)], nodes: &[i32]) {
+        let mut rest = nodes;
+        for &(start, count) in owners {
+            let (own, others) = rest.split_at(count as usize);
+            rest = others;
+            let mut tiers = vec![0u64; self.places.len()];
+            own.iter().filter_map(|n| self.tier_of(*n)).for_each(|k| tiers[k] += 1);
+            if let Some(r) = self.tables[process].get(start) {
+                r.found(&tiers, count);
+            }
+        }
+    }
+
+    fn tier_of(&self, node: i32) -> Option<usize> {
+        let node = u32::try_from(node).ok()?;
+        self.places.iter().position(|p| p.nodes.contains(&node))
+    }
+
+    fn refused(&mut self, process: usize, why: &Refused) {
+        match why {
+            Refused::Gone => self.processes[process].over = true,
+            Refused::NotPermitted => {
+                self.processes[process].over = true;
+                self.lived.notes.push(format!(
+                    "the kernel does not permit to move the pages of process {} (move_pages): it changed its user or has \
+                     capabilities, or a container forbids it; it is observed only",
+                    self.processes[process].pid
+                ));
+            }
+            Refused::Other(what) => {
+                let note = format!("moving pages failed: {what}");
+                if !self.lived.notes.contains(&note) {
+                    self.lived.notes.push(note);
+                }
+            }
+        }
+    }
+
+    /// What was asked of the records in the interval that is over, and of memory that is no record.
+    fn rates(&mut self, length_s: f64) -> (Rates, Lines, f64) {
+        if self.counts {
+            let (elsewhere, samples) = (self.counted.elsewhere, self.counted.samples);
+            return (self.counted.rates(length_s), elsewhere, samples);
+        }
+        let samples = self.armed.visits(self.interval) as f64;
+        let rates = match self.armed.is_empty() {
+            true => Rates::default(),
+            false => self.armed.rates(self.interval, length_s, self.llc, &mut self.tables),
+        };
+        (rates, Lines::default(), samples)
+    }
+
+    /// Aggregates what was asked of the records; gives the sum of what was asked of each tier.
+    fn aggregate(&mut self, length_s: f64) -> Vec<Lines> {
+        let (rates, elsewhere, samples) = self.rates(length_s);
+        let mut asked = vec![Lines::default(); self.places.len()];
+        // Nobody knows where that is: as in the planner, in the fastest tier.
+        asked[0] = elsewhere;
+        let (mut expected, mut before) = (Difference::default(), Difference::default());
+        for (process, table) in self.tables.iter().enumerate() {
+            for (start, r) in table.iter() {
+                let now = rates.of(process, start, r);
+                expected.add(r.heat.lines(), now);
+                before.add(self.before.0.of(process, start, r), now);
+            }
+        }
+        let anew = self.phase.over(self.interval, &expected, &before, (self.before.1, samples));
+        self.lived.phases += u32::from(anew);
+        let phase_age = self.phase.age(self.interval);
+        for (process, table) in self.tables.iter_mut().enumerate() {
+            for (start, r) in table.iter_mut() {
+                let now = rates.of(process, start, r);
+                r.rest = r.rest.saturating_sub(1);
+                let age = (self.interval + 1).saturating_sub(r.born).clamp(1, phase_age);
+                if anew && age > 1 {
+                    r.heat = self.before.0.of(process, start, r).into();
+                }
+                if !(now.is_none() && r.heat == Default::default()) {
+                    r.heat = self.routines.aggregate.aggregate(r.heat.lines(), now, age).into();
+                }
+                if r.tier != NOWHERE && !now.is_none() {
+                    let (tier, there) = (usize::from(r.tier), r.there());
+                    let other = if tier == 0 { asked.len() - 1 } else { 0 };
+                    for (k, share) in [(tier, there), (other, 1.0 - there)] {
+                        asked[k] = asked[k].with(now.times(length_s), |sum, more| sum + share * more);
+                    }
+                }
+            }
+        }
+        self.before = (rates, samples);
+        asked
+    }
+
+    /// What records take of each tier, and may take.
+    fn rooms(&self) -> Vec<Room> {
+        let mut used = vec![0u64; self.places.len()];
+        for r in self.tables.iter().flat_map(|t| t.iter().map(|(_, r)| r)).filter(|r| r.tier != NOWHERE) {
+            let there = (r.resident() as f64 * r.there()) as u64;
+            let tier = usize::from(r.tier);
+            let other = if tier == 0 { used.len() - 1 } else { 0 };
+            used[tier] += there;
+            used[other] += r.resident() - there;
+        }
+        let room = |(k, used): (usize, u64)| Room { limit: self.capacities[k].min(used + self.places[k].free()), used };
+        used.into_iter().enumerate().map(room).collect()
+    }
+
+    /// Asks what is to be moved where.
+    fn decide(&mut self, now_ns: u64, length_ns: f64, asked: &[Lines], why: &str) {
+        let moment = Moment::new(length_ns, asked, &self.memories);
+        let now = Now { prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
+        let mut items = Vec::new();
+        for (process, table) in self.tables.iter().enumerate().filter(|(p, _)| !self.processes[*p].over) {
+            for (addr, r) in table.iter().filter(|(_, r)| r.tier != NOWHERE && r.rest == 0) {
+                items.push(Item {
+                    process,
+                    addr,
+                    bytes: r.resident(),
+                    tier: usize::from(r.tier),
+                    there: r.there(),
+                    heat: r.heat.lines(),
+                    priority: self.routines.prioritise.priority(r, &now),
+                    life: self.phase.expected(self.interval, self.interval + 1 - r.born) * length_ns / 1e9,
+                });
+            }
+        }
+        let rooms = self.rooms();
+        let pace = self.mover.ns_per_byte();
+        let cost = |bytes: u64, from: usize, to: usize| match pace {
+            Some(pace) => pace * bytes as f64,
+            None => migration::take(Bytes(bytes), &self.memories[from], &self.memories[to]),
+        };
+        let worth = |swap: &_| self.routines.trigger.worth(swap);
+        let judge = Judge { now: &now, cost: &cost, worth: &worth };
+        let moves = self.routines.enforce.moves(items, &rooms, &judge);
+        if moves.is_empty() {
+            // What was decided before is not wanted any more.
+            self.mover.set([]);
+            return;
+        }
+        self.lived.decisions += 1;
+        let sums = (moves.iter().map(|m| m.gain).sum(), moves.iter().map(|m| cost(m.bytes, m.from, m.to)).sum());
+        self.journal.decision(now_ns, self.interval, why, &moves, sums, &rooms);
+        let tables = &mut self.tables;
+        let ends = moves.into_iter().filter_map(|m| {
+            let bytes = tables.get_mut(m.process)?.get(m.addr)?.bytes();
+            Some((m, m.addr + bytes))
+        });
+        self.mover.set(ends.collect::<Vec<_>>());
+    }
+
+    fn done(&mut self, now_ns: u64, done: &Done) {
+        let m = &done.what;
+        let bytes = Bytes(done.moved.moved * PAGE);
+        let pid = self.processes[m.process].pid;
+        let Some(r) = self.tables[m.process].get(m.addr) else { return };
+        if done.moved.present > 0 {
+            let mut tiers = vec![0; self.places.len()];
+            tiers[m.to] = done.moved.there;
+            tiers[m.from] += done.moved.present - done.moved.there;
+            let all = u64::from(r.pages);
+            r.found(&tiers, all);
+            // Pages that are locked, or of which the program has said where they belong; or there was no room.
+            if done.moved.moved == 0 && done.moved.there < done.moved.present {
+                r.rest = REST;
+                self.lived.refused += 1;
+            }
+        }
+        if m.to < m.from {
+            self.lived.promoted += bytes;
+        } else {
+            self.lived.demoted += bytes;
+        }
+        self.lived.asked += done.moved.present;
+        self.lived.there += done.moved.there;
+        self.lived.moving.0 += done.took_ns;
+        self.journal.moved(now_ns, pid, r.site, done);
+    }
+}
+
+impl Sink for Engine<'_> {
+    fn started(&mut self, process: usize, s: &Started) -> Result<(), Error> {
+        debug_assert_eq!(process, self.processes.len());
+        self.processes.push(Process { pid: s.pid as i32, over: false });
+        self.tables.push(Table::default());
+        Ok(())
+    }
+
+    fn born(&mut self, process: usize, o: &Object) -> Result<(), Error> {
+        self.allocated = self.allocated.saturating_add(o.size);
+        self.young.born(process, o);
+        if self.young.is_full() {
+            self.grow_up();
+        }
+        Ok(())
+    }
+
+    fn died(&mut self, process: usize, o: &Object, _: u64) -> Result<(), Error> {
+        self.gone(process, o);
+        Ok(())
+    }
+
+    fn left(&mut self, process: usize, o: &Object, _: u64) -> Result<(), Error> {
+        self.gone(process, o);
+        Ok(())
+    }
+
+    fn ended(&mut self, process: usize, _: u64, _: &str, _: &[(String, u64)]) -> Result<(), Error> {
+        self.processes[process].over = true;
+        self.tables[process] = Table::default();
+        Ok(())
+    }
+
+    fn sampled(&mut self, process: usize, miss: &Miss) -> Result<(), Error> {
+        self.counted.add(process, &mut self.tables[process], miss, self.interval);
+        Ok(())
+    }
+
+    fn visit(&mut self, process: usize, _: Option<&Object>, v: &Visit) -> Result<(), Error> {
+        if let Some((_, r)) = self.tables[process].at(v.addr) {
+            r.seen = self.interval;
+        }
+        let visit = Some(profile::estimate::Visit { store: v.store, burst: v.burst });
+        let (page, end_ns, wait_ns) = (page(v.addr), v.time_ns, v.wait_ns);
+        self.armed.add(self.interval, v.site, Exposure { process: process as i64, page, end_ns, wait_ns, visit });
+        Ok(())
+    }
+
+    fn quiet(&mut self, process: usize, _: Option<&Object>, q: &Quiet) -> Result<(), Error> {
+        let (page, end_ns, wait_ns) = (q.page, q.time_ns, q.wait_ns);
+        self.armed.add(self.interval, q.site, Exposure { process: process as i64, page, end_ns, wait_ns, visit: None });
+        Ok(())
+    }
+
+    fn instructions(&mut self, count: u64) -> Result<(), Error> {
+        let before = self.instructions.map_or(0, |(_, now)| now);
+        self.instructions = Some((before, count));
+        Ok(())
+    }
+
+    fn interval(&self) -> Duration {
+        Duration::from_nanos(self.options.interval.0)
+    }
+
+    fn tick(&mut self, now_ns: u64) -> Result<(), Error> {
+        let length_ns = now_ns.saturating_sub(std::mem::replace(&mut self.began_ns, now_ns)).max(1) as f64;
+        self.grow_up();
+        if self.places.len() > 1 {
+            self.look();
+            let lately = Lately {
+                interval: self.interval,
+                allocated: std::mem::take(&mut self.allocated),
+                misses: self.counted.misses,
+                instructions: self.instructions.map(|(before, now)| now.saturating_sub(before) as f64),
+            };
+            let asked = self.aggregate(length_ns / 1e9);
+            if let Some(why) = self.routines.trigger.due(&lately) {
+                self.decide(now_ns, length_ns, &asked, &why);
+            }
+        }
+        self.interval += 1;
+        Ok(())
+    }
+
+    fn act(&mut self, now_ns: u64) -> Result<bool, Error> {
+        let began = Instant::now();
+        while !self.mover.is_idle() && began.elapsed() < TURN {
+            let (tables, processes) = (&mut self.tables, &self.processes);
+            let pid = |process: usize, addr: u64| {
+                let alive = tables.get_mut(process)?.get(addr).is_some() && !processes[process].over;
+                alive.then_some(processes[process].pid)
+            };
+            match self.mover.step(&self.places, pid) {
+                Ok(Some(done)) => self.done(now_ns, &done),
+                Ok(None) => {}
+                Err((process, why)) => self.refused(process, &why),
+            }
+        }
+        Ok(!self.mover.is_idle())
+    }
+}

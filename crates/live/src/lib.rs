@@ -1,0 +1,150 @@
+//! Object tiering while programs run: hot objects end up in fast memory by themselves, without a profile.
+//!
+//! 1. [`live`] starts the program under observation ([`record::Launch`]) and gives all that is told of it to the [`engine`].
+//! 2. Objects that outlive an interval ([`young`]) become records ([`table`]), large ones several. What the samplers see is
+//!    heat of records: [`counted`] misses, or what the estimator makes of pages that were [`armed`]; both are [`rates`].
+//!    [`phase`] notices when the program does something else.
+//! 3. After each interval four [`routines`] decide: [`aggregate`] what is to be expected, [`prioritise`] what comes first,
+//!    [`trigger`] whether it is time and worth it, [`enforce`] what is to be moved. The cost model is the planner's
+//!    ([`policy::cost::moment`]).
+//! 4. [`mover`] moves it, by [`pages`], in small steps between two looks at the rings, and reads back where it is. [`journal`]
+//!    writes down why.
+
+mod aggregate;
+mod armed;
+mod counted;
+mod enforce;
+mod engine;
+mod journal;
+mod mover;
+mod pages;
+mod phase;
+mod prioritise;
+mod rates;
+mod routines;
+mod table;
+mod trigger;
+mod young;
+
+pub use routines::{Names, list};
+
+use engine::Engine;
+use journal::Journal;
+use model::{Bytes, Nanos, Platform};
+use mover::Place;
+use record::launch::{Launch, find_runtime, now_ns};
+use record::{Outcome, Sampler, Sampling, program};
+use routines::Routines;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use wire::session::flags;
+
+/// What went wrong, as one sentence for the user.
+pub use record::Error;
+
+/// Last-level cache to reckon with where the machine does not tell: a usual size of a core group.
+const USUAL_LLC: u64 = 32 << 20;
+
+/// What to run and how to place it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Program, as given.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Smallest allocation that becomes an object of its own; smaller ones are grouped by site in blocks.
+    pub threshold: Bytes,
+    /// What makes the access samples.
+    pub sampler: Sampler,
+    /// The machine.
+    pub platform: Platform,
+    /// Most bytes of the fastest tier that objects may take; none: what is free of it.
+    pub fast: Option<Bytes>,
+    /// How often the routines are asked.
+    pub interval: Nanos,
+    /// Larger objects have several records, each so large.
+    pub split: Bytes,
+    /// The four routines.
+    pub routines: Names,
+    /// Where every decision is written to.
+    pub log: Option<PathBuf>,
+}
+
+/// What the engine has done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Lived {
+    /// Names of the tiers, fastest first.
+    pub tiers: Vec<String>,
+    /// Intervals that have passed.
+    pub intervals: u32,
+    /// Phases that were told apart.
+    pub phases: u32,
+    /// Intervals after which something was to be moved.
+    pub decisions: u32,
+    /// Most records at one time.
+    pub most_records: u64,
+    /// Moved to faster tiers.
+    pub promoted: Bytes,
+    /// Moved to slower ones.
+    pub demoted: Bytes,
+    /// Time that moving took.
+    pub moving: Nanos,
+    /// Moves of which nothing came, since the kernel did not move a page.
+    pub refused: u64,
+    /// Pages that were present where something was moved.
+    pub asked: u64,
+    /// Of these, those that were where they were to be, as the kernel told afterwards.
+    pub there: u64,
+    /// What the user should know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Runs the program and places its objects while it runs. An error means that it was not started.
+pub fn live(options: &Options) -> Result<(Outcome, Lived), Error> {
+    let program = program::check(&options.program)?;
+    let runtime = find_runtime()?;
+    let routines = Routines::new(&options.routines)?;
+    let mut sampling = Sampling::begin(options.sampler)?;
+    if routines.trigger.counts_instructions() {
+        let needs = |why: String| Error(format!("--trigger {}: {why}", options.routines.trigger));
+        match &mut sampling.outside {
+            Some(outside) => outside.count_instructions().map_err(needs)?,
+            None => {
+                let why = format!(
+                    "the sampler {} counts no misses; --sampler perf does, where the processor lets it",
+                    sampling.name
+                );
+                return Err(needs(why));
+            }
+        }
+    }
+    let tiers = options.platform.tiers.iter().filter(|t| !t.nodes.is_empty());
+    let places = tiers.map(|t| Place { name: t.name.clone(), nodes: t.nodes.clone() }).collect();
+    let journal = match &options.log {
+        Some(path) => Journal::create(path, places)?,
+        None => Journal::none(),
+    };
+    let llc = options.platform.llc.map_or(USUAL_LLC, |figure| figure.value.0);
+    let mut engine = Engine::new(options, routines, journal, sampling.outside.is_some(), llc);
+    let launch = Launch {
+        program,
+        name: options.program.clone(),
+        args: options.args.clone(),
+        runtime,
+        flags: flags::EVENTS | sampling.flags,
+        threshold: options.threshold.0,
+        faults_per_second: sampling.faults_per_second,
+        // As the recorder does.
+        steps_per_second: 2 * sampling.faults_per_second,
+        most_ppm: sampling.most_ppm,
+        epoch_ns: now_ns(),
+        plan: None,
+        // Fast memory is the program's.
+        home: options.platform.tiers.last().and_then(|t| t.nodes.first()).copied(),
+    };
+    let outcome = launch.run_with(&mut engine, sampling.outside.as_deref_mut())?;
+    let mut lived = engine.end();
+    lived.notes.splice(0..0, sampling.chosen);
+    Ok((outcome, lived))
+}

@@ -1,0 +1,150 @@
+//! Carries moves out, a stretch at a time, so that whoever has other things to do can do them in between. Keeps account of what moving
+//! takes.
+
+use crate::enforce::Move;
+use crate::pages::{self, Moved, Refused};
+use crate::table::HUGE;
+use std::collections::VecDeque;
+use std::time::Instant;
+
+/// One of the platform's tiers, as the kernel knows it.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its name.
+    pub name: String,
+    /// Its nodes.
+    pub nodes: Vec<u32>,
+}
+
+impl Place {
+    /// The node that has most memory free.
+    fn emptiest(&self) -> u32 {
+        let free = |node: &&u32| pages::free(**node).unwrap_or(0);
+        self.nodes.iter().max_by_key(free).copied().unwrap_or(0)
+    }
+
+    /// Free memory of all its nodes.
+    pub fn free(&self) -> u64 {
+        self.nodes.iter().filter_map(|n| pages::free(*n)).sum()
+    }
+}
+
+/// A move that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// The move.
+    pub what: Move,
+    /// What came of it.
+    pub moved: Moved,
+    /// How long it took, in ns.
+    pub took_ns: u64,
+}
+
+/// A move under way.
+#[derive(Clone, Copy, Debug)]
+struct Going {
+    what: Move,
+    /// End of the record, and how far it is done.
+    end: u64,
+    at: u64,
+    node: u32,
+    moved: Moved,
+    took_ns: u64,
+}
+
+/// The moves that are still to be made.
+#[derive(Debug, Default)]
+pub struct Mover {
+    queue: VecDeque<(Move, u64)>,
+    going: Option<Going>,
+    /// Bytes moved so far, and the time that it took, in ns.
+    account: (f64, f64),
+}
+
+impl Mover {
+    /// Moves to be made instead of those that were still to be: a new decision knows better. `end`: where each record ends.
+    pub fn set(&mut self, moves: impl IntoIterator<Item = (Move, u64)>) {
+        self.queue = moves.into_iter().collect();
+    }
+
+    /// Nothing is to be done.
+    pub fn is_idle(&self) -> bool {
+        self.going.is_none() && self.queue.is_empty()
+    }
+
+    /// Time that moving takes for each byte, in ns, as measured so far; none if too little was moved.
+    pub fn ns_per_byte(&self) -> Option<f64> {
+        let (bytes, ns) = self.account;
+        (bytes >= HUGE as f64).then(|| ns / bytes)
+    }
+
+    /// Moves one more stretch. `pid`: of the process of this number, if it still has a record at this address. Gives the move that has
+    /// ended, if any.
+    pub fn step(
+        &mut self,
+        places: &[Place],
+        mut pid: impl FnMut(usize, u64) -> Option<i32>,
+    ) -> Result<Option<Done>, (usize, Refused)> {
+        let mut going = match self.going.take() {
+            Some(going) => going,
+            None => {
+                let Some((what, end)) = self.queue.pop_front() else { return Ok(None) };
+                let node = places[what.to].emptiest();
+                Going { what, end, at: what.addr, node, moved: Moved::default(), took_ns: 0 }
+            }
+        };
+        let Some(pid) = pid(going.what.process, going.what.addr) else { return Ok(None) };
+        let next = ((going.at / HUGE + 1) * HUGE).min(going.end);
+        let process = going.what.process;
+        let began = Instant::now();
+        let place = &places[going.what.to];
+        let moved = pages::send(pid, going.at, next - going.at, going.node, &place.nodes).map_err(|e| (process, e))?;
+        let took_ns = began.elapsed().as_nanos() as u64;
+        going.at = next;
+        going.took_ns += took_ns;
+        going.moved.present += moved.present;
+        going.moved.there += moved.there;
+        going.moved.moved += moved.moved;
+        if moved.moved > 0 {
+            // What was long ago counts half: machines change their pace.
+            let (bytes, ns) = self.account;
+            let fade = if bytes > 64.0 * HUGE as f64 { 0.5 } else { 1.0 };
+            self.account = (fade * bytes + (moved.moved * crate::table::PAGE) as f64, fade * ns + took_ns as f64);
+        }
+        if going.at < going.end {
+            self.going = Some(going);
+            return Ok(None);
+        }
+        Ok(Some(Done { what: going.what, moved: going.moved, took_ns: going.took_ns }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn what(process: usize, addr: u64, bytes: u64) -> Move {
+        Move { process, addr, bytes, from: 0, to: 0, gain: 1.0 }
+    }
+
+    /// On a machine with one node there is nothing to move, but all else happens.
+    #[test]
+    fn a_move_is_made_in_stretches() {
+        let mut map = memmap2::MmapMut::map_anon(6 << 20).expect("there is memory");
+        map.fill(1);
+        let at = (map.as_ptr() as u64).next_multiple_of(HUGE);
+        let me = std::process::id() as i32;
+        let node = pages::look(me, &[at]).expect("one may look at oneself")[0] as u32;
+        let places = [Place { name: "dram".into(), nodes: vec![node] }];
+        assert!(places[0].free() > 0);
+        let mut mover = Mover::default();
+        mover.set([(what(0, at, 4 << 20), at + (4 << 20)), (what(1, 0, 4096), 4096), (what(0, at, 4096), at + 4096)]);
+        let pid = |process: usize, _: u64| (process == 0).then_some(me);
+        assert!(mover.step(&places, pid).expect("it works").is_none(), "the first half");
+        let done = mover.step(&places, pid).expect("it works").expect("the other half");
+        assert_eq!((done.moved.present, done.moved.there, done.moved.moved), (1024, 1024, 0));
+        assert!(mover.step(&places, pid).expect("it is no more").is_none() && !mover.is_idle());
+        assert_eq!(mover.step(&places, |_, _| Some(i32::MAX)).map(|_| ()), Err((0, Refused::Gone)));
+        assert!(mover.is_idle() && mover.ns_per_byte().is_none());
+    }
+}

@@ -1,0 +1,220 @@
+//! The records: what is known of each object that is old enough to matter, or of each piece of a large one. By process and
+//! address, some fifty bytes each.
+
+use model::{SiteId, SiteKind};
+use policy::cost::moment::Lines;
+use std::collections::BTreeMap;
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+/// Bytes of a huge page. Pieces of large objects begin at multiples of it, so that none is torn.
+pub const HUGE: u64 = 2 << 20;
+/// The tier of a record whose pages have not been looked up, or of which none is present.
+pub const NOWHERE: u8 = u8::MAX;
+
+/// [`Lines`] a second, packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Heat([f32; 5]);
+
+impl From<Lines> for Heat {
+    fn from(l: Lines) -> Heat {
+        Heat([l.random, l.stream, l.stores, l.written, l.beside].map(|x| x as f32))
+    }
+}
+
+impl Heat {
+    /// Unpacked.
+    pub fn lines(self) -> Lines {
+        let [random, stream, stores, written, beside] = self.0.map(f64::from);
+        Lines { random, stream, stores, written, beside }
+    }
+}
+
+/// An object, or a piece of one. Its address is the key; it begins and ends at pages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record {
+    /// Site that allocated it.
+    pub site: SiteId,
+    /// Its length.
+    pub pages: u32,
+    /// The interval in which it came to life.
+    pub born: u32,
+    /// The last interval in which an access was seen; [`Record::born`] if none was.
+    pub seen: u32,
+    /// Aggregated accesses a second, as the aggregate routine leaves them.
+    pub heat: Heat,
+    /// Where most of its pages are, as an index into the platform's tiers; [`NOWHERE`] if that is not known.
+    pub tier: u8,
+    /// Share of its present pages that are there, in 255ths.
+    pub there: u8,
+    /// Share of its pages that are present, in 255ths.
+    pub present: u8,
+    /// What it is.
+    pub kind: SiteKind,
+    /// Its pages did not move when they were to: it is left alone for so many intervals.
+    pub rest: u8,
+}
+
+impl Record {
+    /// Of an object that came to life in this interval; its length is found when it is added.
+    pub fn new(site: SiteId, kind: SiteKind, born: u32) -> Record {
+        let heat = Heat::default();
+        Record { site, pages: 0, born, seen: born, heat, tier: NOWHERE, there: 0, present: 0, kind, rest: 0 }
+    }
+
+    /// Bytes.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.pages) * PAGE
+    }
+
+    /// Bytes of it that are present, as far as is known.
+    pub fn resident(&self) -> u64 {
+        self.bytes() * u64::from(self.present) / 255
+    }
+
+    /// Share of what is present that is in [`Record::tier`], 0 to 1.
+    pub fn there(&self) -> f64 {
+        f64::from(self.there) / 255.0
+    }
+
+    /// Takes note of where pages were found: by tier, and those that were asked for.
+    pub fn found(&mut self, tiers: &[u64], asked: u64) {
+        let present: u64 = tiers.iter().sum();
+        let share = |of: u64, all: u64| ((of * 255 + all / 2) / all.max(1)).min(255) as u8;
+        match tiers.iter().enumerate().max_by_key(|(_, pages)| **pages) {
+            Some((tier, &most)) if most > 0 => (self.tier, self.there) = (tier as u8, share(most, present)),
+            _ => (self.tier, self.there) = (NOWHERE, 0),
+        }
+        // One page of many is present: it is not nothing.
+        self.present = share(present, asked).max(u8::from(present > 0));
+    }
+}
+
+/// The records of one process.
+#[derive(Debug, Default)]
+pub struct Table(BTreeMap<u64, Record>);
+
+impl Table {
+    /// Adds an object, in pieces of `split` bytes if it is larger. Memory that is not whole pages is left out.
+    pub fn add(&mut self, addr: u64, size: u64, split: u64, record: Record) {
+        let (start, end) = pages_of(addr, size, record.kind);
+        let split = split.max(HUGE).next_multiple_of(HUGE);
+        let mut at = start;
+        while at < end {
+            let next = if end - start <= split { end } else { ((at / split + 1) * split).min(end) };
+            // Of a piece that is longer than 16 TiB nothing is known.
+            let pages = u32::try_from((next - at) / PAGE).unwrap_or(u32::MAX);
+            self.0.insert(at, Record { pages, ..record });
+            at = next;
+        }
+    }
+
+    /// Removes all records of an object.
+    pub fn remove(&mut self, addr: u64, size: u64, kind: SiteKind) {
+        let (start, end) = pages_of(addr, size, kind);
+        while let Some((&at, _)) = self.0.range(start..end.max(start)).next() {
+            self.0.remove(&at);
+        }
+    }
+
+    /// The record whose memory this address is in.
+    pub fn at(&mut self, addr: u64) -> Option<(u64, &mut Record)> {
+        let (&start, record) = self.0.range_mut(..=addr).next_back()?;
+        (addr - start < record.bytes()).then_some((start, record))
+    }
+
+    /// The record that begins here.
+    pub fn get(&mut self, start: u64) -> Option<&mut Record> {
+        self.0.get_mut(&start)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Record)> {
+        self.0.iter().map(|(&addr, record)| (addr, record))
+    }
+
+    /// All of them, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Record)> {
+        self.0.iter_mut().map(|(&addr, record)| (addr, record))
+    }
+
+    /// Those from an address on.
+    pub fn from(&self, addr: u64) -> impl Iterator<Item = (u64, &Record)> {
+        self.0.range(addr..).map(|(&addr, record)| (addr, record))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// There is none.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// First page and the one after the last. Managed objects and mappings have their pages to themselves; of a static variable the
+/// outer ones are its neighbours' too.
+fn pages_of(addr: u64, size: u64, kind: SiteKind) -> (u64, u64) {
+    let (down, up) = (|at: u64| at & !(PAGE - 1), |at: u64| at.div_ceil(PAGE) * PAGE);
+    let end = addr.saturating_add(size).min(u64::MAX - HUGE);
+    match kind {
+        SiteKind::Static => (up(addr.min(end)), down(end)),
+        _ => (down(addr), up(end)),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub fn record(pages: u32) -> Record {
+        let kind = SiteKind::Allocation;
+        Record { pages, ..Record::new(SiteId(1), kind, 0) }
+    }
+
+    #[test]
+    fn large_objects_are_cut_at_multiples_of_huge_pages() {
+        let mut table = Table::default();
+        let start = (1 << 40) + 3 * PAGE + 40;
+        table.add(start, 9 << 20, 4 << 20, record(0));
+        let pieces: Vec<(u64, u64)> = table.iter().map(|(at, r)| (at - (1 << 40), r.bytes())).collect();
+        let first = 3 * PAGE;
+        assert_eq!(pieces, [(first, (4 << 20) - first), (4 << 20, 4 << 20), (8 << 20, (1 << 20) + 4 * PAGE)]);
+        assert_eq!(table.at(start + (5 << 20)).map(|(at, _)| at - (1 << 40)), Some(4 << 20));
+        assert!(table.at(start - PAGE).is_none() && table.at(start + (10 << 20)).is_none());
+        table.remove(start, 9 << 20, SiteKind::Allocation);
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn small_ones_stay_whole_and_variables_give_up_shared_pages() {
+        let mut table = Table::default();
+        table.add(0x10_0000, 1, 1, record(0));
+        table.add(0x20_0010, 3 * PAGE, 1 << 30, Record { kind: SiteKind::Static, ..record(0) });
+        table.add(0x30_0010, 100, 1 << 30, Record { kind: SiteKind::Static, ..record(0) });
+        let all: Vec<(u64, u32)> = table.iter().map(|(at, r)| (at, r.pages)).collect();
+        assert_eq!(all, [(0x10_0000, 1), (0x20_1000, 2)]);
+        assert_eq!(size_of::<Record>(), 48, "bytes of each of a million");
+    }
+
+    #[test]
+    fn heat_survives_packing() {
+        let lines = Lines { random: 1.5, stream: 2.0, stores: 3.0, written: 4.0, beside: 0.25 };
+        assert_eq!(Heat::from(lines).lines(), lines);
+    }
+
+    #[test]
+    fn where_pages_were_found_is_kept_as_shares() {
+        let mut r = record(100);
+        r.found(&[10, 30], 50);
+        assert_eq!((r.tier, r.resident()), (1, 100 * PAGE * 204 / 255));
+        assert!((r.there() - 0.75).abs() < 0.01);
+        r.found(&[0, 0], 50);
+        assert_eq!((r.tier, r.resident()), (NOWHERE, 0));
+        r.found(&[1, 0], 5000);
+        assert!(r.tier == 0 && r.resident() > 0);
+    }
+}

@@ -1,0 +1,127 @@
+//! The third routine: when it is decided anew, and which of the moves are worth making. One file a way.
+
+mod alloc;
+mod llcmpi;
+mod time;
+mod worth_it;
+
+use crate::routines::{Routine, Value};
+use model::Bytes;
+
+/// What has happened lately.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lately {
+    /// Number of the interval that has just ended, the first is 1.
+    pub interval: u32,
+    /// Bytes allocated in it.
+    pub allocated: u64,
+    /// Misses of loads and stores in it.
+    pub misses: f64,
+    /// Instructions in it, where a counter tells.
+    pub instructions: Option<f64>,
+}
+
+/// A move, with all that have to make room for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Swap {
+    /// Time gained in a second, in ns; what makes room loses some.
+    pub gain: f64,
+    /// Time that moving takes, in ns.
+    pub cost: f64,
+    /// How long the gain is to be expected, in s: a record that has lived so long will live as long again.
+    pub life: f64,
+}
+
+/// A way to decide when.
+pub trait Trigger {
+    /// Asked after each interval: the reason to decide now, if there is one.
+    fn due(&mut self, lately: &Lately) -> Option<String>;
+
+    /// Whether a move is worth making.
+    fn worth(&self, _: &Swap) -> bool {
+        true
+    }
+
+    /// It needs to know how many instructions are executed.
+    fn counts_instructions(&self) -> bool {
+        false
+    }
+}
+
+/// All of them, the usual one first.
+pub const ALL: &[Routine<dyn Trigger>] = &[
+    Routine {
+        name: "worth-it",
+        about: "every interval, but only moves that gain more than they cost; VALUE: how many times more [1]",
+        source: "Unimem, SC 2017, equation 5; lives by J. Gott, Nature 363, 1993",
+        make: |value| Ok(Box::new(worth_it::WorthIt { times: Value::positive(value, 1.0)? })),
+    },
+    Routine {
+        name: "time",
+        about: "every VALUE intervals [5]",
+        source: "Flexible and Effective Object Tiering, ISMM 2023, section 3.4.3",
+        make: |value| Ok(Box::new(time::Time { intervals: Value::count(value, 5)? })),
+    },
+    Routine {
+        name: "alloc",
+        about: "when so many bytes were allocated since the last time [1GiB]",
+        source: "Flexible and Effective Object Tiering, ISMM 2023, section 3.4.3",
+        make: |value| Ok(Box::new(alloc::Alloc::new(Value::size(value, Bytes::gib(1))?))),
+    },
+    Routine {
+        name: "llcmpi",
+        about: "when cache misses for each instruction differ so many times from their mean of ten intervals [2]",
+        source: "Flexible and Effective Object Tiering, ISMM 2023, section 3.4.3",
+        make: |value| Ok(Box::new(llcmpi::Llcmpi::new(Value::positive(value, 2.0)?))),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn make(name: &str, value: &str) -> Box<dyn Trigger> {
+        let routine = ALL.iter().find(|r| r.name == name).expect("it is in the table");
+        (routine.make)(Some(value)).expect("a good value")
+    }
+
+    fn due(trigger: &mut dyn Trigger, all: &[Lately]) -> Vec<u32> {
+        all.iter().filter(|l| trigger.due(l).is_some()).map(|l| l.interval).collect()
+    }
+
+    fn intervals(of: impl Fn(u32) -> Lately) -> Vec<Lately> {
+        (1..=24).map(|interval| Lately { interval, ..of(interval) }).collect()
+    }
+
+    #[test]
+    fn time_and_allocation() {
+        let calm = intervals(|_| Lately { allocated: 300, ..Lately::default() });
+        assert_eq!(due(&mut *make("time", "7"), &calm), [7, 14, 21]);
+        assert_eq!(due(&mut *make("alloc", "2000"), &calm), [7, 14, 21]);
+        assert_eq!(due(&mut *make("worth-it", "1"), &calm).len(), 24);
+    }
+
+    #[test]
+    fn misses_for_each_instruction() {
+        let calm = |n: u32| Lately {
+            misses: if n == 15 { 400.0 } else { 100.0 },
+            instructions: Some(1e6),
+            ..Lately::default()
+        };
+        let mut trigger = make("llcmpi", "2");
+        assert!(trigger.counts_instructions());
+        assert_eq!(
+            due(&mut *trigger, &intervals(calm)),
+            [1, 15],
+            "first, since nothing was placed; then three times as many more"
+        );
+    }
+
+    #[test]
+    fn only_worth_it_asks_for_the_price() {
+        let swap = Swap { gain: 1e6, cost: 3e6, life: 2.0 };
+        assert!(!make("worth-it", "1").worth(&swap) && make("time", "1").worth(&swap));
+        assert!(make("worth-it", "1").worth(&Swap { life: 4.0, ..swap }));
+        assert!(!make("worth-it", "2").worth(&Swap { life: 4.0, ..swap }));
+    }
+}

@@ -1,0 +1,20 @@
+//! Every interval, but only what gains more than it costs. How long the gain will last nobody knows; without any knowledge a thing is
+//! expected to last as long as it has lasted (J. Gott, Implications of the Copernican principle for our future prospects, Nature 363,
+//! 1993). That way waiting never costs more than moving at once would have.
+
+use super::{Lately, Swap, Trigger};
+
+pub struct WorthIt {
+    /// The gain is to be so many times the cost.
+    pub times: f64,
+}
+
+impl Trigger for WorthIt {
+    fn due(&mut self, _: &Lately) -> Option<String> {
+        Some("moves are worth their cost".into())
+    }
+
+    fn worth(&self, swap: &Swap) -> bool {
+        swap.gain * swap.life > self.times * swap.cost
+    }
+}

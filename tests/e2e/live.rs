@@ -1,0 +1,131 @@
+//! `hearth live` on a machine with one memory: programs do what they do without it, and bad input is answered by a sentence.
+
+use crate::bad_input::{one_sentence, refused};
+use hearth_tests::{Room, program};
+use std::fs;
+
+const ONE_TIER: &str = "this machine has one tier of memory: the program is observed, and there is nothing to place";
+
+/// A platform file with a tier on a node that does not exist: the kernel refuses all moves to it.
+const TWO: &str = r#"
+name = "two"
+llc = "1MiB"
+[[tier]]
+name = "fast"
+kind = "dram"
+nodes = [0]
+capacity = "2MiB"
+latency = "100ns"
+read_bandwidth = "20GB/s"
+[[tier]]
+name = "slow"
+kind = "cxl"
+nodes = [99]
+capacity = "1GiB"
+latency = "300ns"
+read_bandwidth = "5GB/s"
+"#;
+
+#[test]
+fn programs_run_as_without_and_the_summary_says_what_was_done() {
+    let room = Room::new();
+    fs::write(room.path("two.toml"), TWO).expect("writing");
+    for command in [
+        vec![program("phases"), "--work".into(), "50".into()],
+        vec!["sh".into(), "-c".into(), "echo out; kill -9 $$".into()],
+    ] {
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        let plain = room.plain(&command);
+        for options in
+            [&[][..], &["--interval", "50ms"], &["--threshold", "1"], &["--platform", "two.toml", "--interval", "20ms"]]
+        {
+            let live = room.hearth(&[&["live"], options, &["--"], &command].concat());
+            assert_eq!((live.status, &live.stdout), (plain.status, &plain.stdout), "{options:?}: {}", live.stderr);
+            let said = live.stderr.contains(ONE_TIER);
+            assert_eq!(said, !options.contains(&"--platform") && nodes() == 1, "{options:?}: {}", live.stderr);
+        }
+    }
+}
+
+fn nodes() -> usize {
+    let names = fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
+    names
+        .filter(|e| e.file_name().to_string_lossy().strip_prefix("node").is_some_and(|n| n.parse::<u32>().is_ok()))
+        .count()
+        .max(1)
+}
+
+#[test]
+fn what_was_done_is_written_as_json() {
+    let room = Room::new();
+    fs::write(room.path("two.toml"), TWO).expect("writing");
+    let phases = program("phases");
+    let options = [
+        "live",
+        "--platform",
+        "two.toml",
+        "--interval",
+        "20ms",
+        "--quiet",
+        "--json",
+        "did.json",
+        "--log",
+        "why.jsonl",
+        "--",
+    ];
+    let ended = room.hearth(&[&options[..], &[&phases, "--work", "100"]].concat()).expect(0);
+    assert_eq!(ended.stderr, "", "quiet is quiet");
+    let text = fs::read_to_string(room.path("did.json")).expect("it was written");
+    let did: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(did["tiers"], serde_json::json!(["fast", "slow"]));
+    assert!(did["intervals"].as_u64() > Some(3) && did["most_records"].as_u64() > Some(0), "{did}");
+    assert!(room.path("why.jsonl").is_file());
+}
+
+#[test]
+fn bad_input_is_one_sentence() {
+    let room = Room::new();
+    fs::write(room.path("library.toml"), "name = \"far\"\n[[tier]]\nname = \"a\"\nkind = \"dram\"\n").expect("writing");
+    let with = |options: &[&'static str]| [&["live"], options, &["--", "true"]].concat();
+    for (options, says) in [
+        (&["--priority", "best"][..], &["--priority best", "benefit, apb, lru, fifo"][..]),
+        (&["--aggregate", "ewma=2"], &["--aggregate ewma=2", "share"]),
+        (&["--trigger", "time=often"], &["--trigger time=often", "whole number"]),
+        (&["--trigger", "llcmpi", "--sampler", "none"], &["--trigger llcmpi", "counts no misses"]),
+        (&["--enforce", "fill=0"], &["--enforce fill=0", "share"]),
+        (&["--interval", "10us"], &["--interval", "1ms or more"]),
+        (&["--split", "3MiB"], &["--split 3 MiB", "multiple of 2 MiB"]),
+        (&["--threshold", "100"], &["--threshold", "4KiB or more"]),
+        (&["--fast", "0"], &["--fast 0"]),
+        (&["--platform", "library.toml"], &["NUMA nodes"]),
+        (&["--platform", "nowhere.toml"], &["nowhere.toml"]),
+        (&["--log", "no/such/folder/log"], &["--log no/such/folder/log"]),
+        (&["--json", "no/such/folder/json"], &["no/such/folder/json"]),
+    ] {
+        refused(&room, &with(options), says);
+    }
+    refused(&room, &["live", "--", "no-such-program"], &["no-such-program"]);
+    one_sentence(
+        &room.hearth(&["live", "--sampler", "lab", "--", "true"]),
+        &["live", "--sampler", "lab"],
+        &["inside the lab only"],
+    );
+}
+
+#[test]
+fn the_routines_are_listed_with_their_sources() {
+    let text = Room::new().hearth(&["live", "--list"]).expect(0).stdout;
+    for word in [
+        "--aggregate\n",
+        "--priority\n",
+        "--trigger\n",
+        "--enforce\n",
+        "ewma",
+        "benefit",
+        "worth-it",
+        "fill",
+        "ISMM 2023",
+    ] {
+        assert!(text.contains(word), "{word} is missing:\n{text}");
+    }
+}

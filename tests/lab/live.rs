@@ -1,0 +1,60 @@
+//! `hearth live` in the emulated machine: hot objects come to fast memory by themselves, and the kernel says that they are there.
+
+use crate::placement::{pages, share};
+use hearth_tests::lab::Lab;
+use hearth_tests::{Ended, program};
+use serde_json::Value;
+use std::fs;
+
+/// The cold object of `placed` takes the fast memory first. It has 12 MiB that are hot, 4 that are warm and 24 that are cold.
+fn placed(lab: &Lab, placement: &str) -> (Ended, Value) {
+    let options = ["--placement", placement, "--fast", "24MiB", "--vcpus", "1", "--roi", "marks"];
+    lab.run(&options, &[&program("placed"), "8"])
+}
+
+#[test]
+fn hot_objects_come_to_fast_memory_by_themselves() {
+    let lab = Lab::enter();
+    let time = |figures: &Value| figures["guest_ns"].as_f64().expect("a time");
+    let (_, before) = placed(&lab, "first-touch");
+    let (ended, figures) = placed(&lab, "live/interval=5ms/log=why.jsonl");
+    let did = &figures["landing"];
+    println!("{did}; {:.2} of first touch", time(&figures) / time(&before));
+    assert!(share(pages(&ended, "hot", false), 0) < 0.1, "first touch had put it there: {}", ended.stdout);
+    for object in ["hot", "warm"] {
+        let there = share(pages(&ended, object, true), 0);
+        assert!(there >= 0.99, "{object}: {there}; {did}");
+    }
+    assert_eq!((did["asked"].as_u64(), did["refused"].as_u64()), (did["there"].as_u64(), Some(0)), "{did}");
+    assert!(did["promoted"].as_u64() >= Some(16 << 20) && did["demoted"].as_u64() > Some(0), "{did}");
+    assert!(time(&figures) < 0.8 * time(&before), "{} of {}", time(&figures), time(&before));
+    // What the log says was moved is what the summary says, and each decision has its reason.
+    let log = fs::read_to_string(lab.room.path("why.jsonl")).expect("the log was brought back");
+    let lines: Vec<Value> = log.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    let of = |event: &'static str| lines.iter().filter(move |l| l["event"] == event);
+    let up: u64 = of("move").filter(|l| l["to"] == "dram").filter_map(|l| l["bytes"].as_u64()).sum();
+    assert_eq!(Some(up), did["promoted"].as_u64());
+    assert_eq!(of("decision").count() as u64, did["decisions"].as_u64().expect("a number"));
+    assert!(of("decision").all(|l| l["why"] == "moves are worth their cost" && l["cost_ns"].as_f64() > Some(0.0)));
+}
+
+/// The combinations of routines of the paper, each of which comes to its end and moves something but where nothing is due.
+#[test]
+fn the_papers_routines_can_be_combined() {
+    let lab = Lab::enter();
+    for (priority, trigger, moves) in [
+        ("apb", "time=2", true),
+        ("lru", "alloc=1GiB", false),
+        ("fifo", "llcmpi=0.5", true),
+        ("apb", "alloc=4KiB", false),
+    ] {
+        let placement = format!("live/interval=5ms/priority={priority}/trigger={trigger}/enforce=fill=95%");
+        let (ended, figures) = placed(&lab, &placement);
+        let did = &figures["landing"];
+        println!("{placement}: {did}");
+        let moved = did["promoted"].as_u64().unwrap_or(0) + did["demoted"].as_u64().unwrap_or(0);
+        assert_eq!(moved > 0, moves, "{placement}: {did}");
+        let there = share(pages(&ended, "hot", true), 0);
+        assert!(priority != "apb" || !moves || there >= 0.99, "{placement}: {there}");
+    }
+}
