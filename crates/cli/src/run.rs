@@ -62,7 +62,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         most_ppm: 1,
         epoch_ns: now_ns(),
         plan: Some(guide.image.clone()),
-        home: None,
+        // Fast memory is the program's.
+        home: plan.tiers.last().and_then(|t| t.nodes.first()).copied(),
     };
     let outcome = launch.run(&mut ())?;
     let landing = record::landing::landing(&plan, &guide, &outcome);

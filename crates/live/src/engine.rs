@@ -3,7 +3,8 @@
 
 use crate::armed::{Armed, page};
 use crate::counted::Counted;
-use crate::enforce::{Item, Judge, Room};
+use crate::enforce::{Judge, Room};
+use crate::item::Item;
 use crate::journal::Journal;
 use crate::mover::{Done, Mover, Place};
 use crate::pages::{self, Refused};
@@ -62,8 +63,12 @@ pub struct Engine<'a> {
     interval: u32,
     began_ns: u64,
     phase: Phase,
+    /// The first interval in which an access was seen.
+    awake: Option<u32>,
     /// What was asked in the interval before, with so many samples.
     before: (Rates, f64),
+    /// The sum of what was asked in the intervals of the current phase.
+    asked: Rates,
     allocated: u64,
     instructions: Option<(u64, u64)>,
     /// Where looking up goes on: number of a process, address.
@@ -107,7 +112,9 @@ impl<'a> Engine<'a> {
             interval: 1,
             began_ns: 0,
             phase: Phase::first(),
+            awake: None,
             before: Default::default(),
+            asked: Rates::default(),
             allocated: 0,
             instructions: None,
             look_from: (0, 0),
@@ -139,7 +146,11 @@ impl<'a> Engine<'a> {
 
     fn gone(&mut self, process: usize, o: &Object) {
         if !self.young.died(o) {
-            self.tables[process].remove(o.addr, o.size.max(1), o.kind);
+            let (before, asked) = (&mut self.before.0, &mut self.asked);
+            self.tables[process].remove(o.addr, o.size.max(1), o.kind, |start| {
+                before.records.remove(&(process, start));
+                asked.records.remove(&(process, start));
+            });
         }
     }
 
@@ -243,22 +254,25 @@ impl<'a> Engine<'a> {
         for (process, table) in self.tables.iter().enumerate() {
             for (start, r) in table.iter() {
                 let now = rates.of(process, start, r);
-                expected.add(r.heat.lines(), now);
+                expected.add(self.asked.of(process, start, r), now);
                 before.add(self.before.0.of(process, start, r), now);
             }
         }
-        let anew = self.phase.over(self.interval, &expected, &before, (self.before.1, samples));
-        self.lived.phases += u32::from(anew);
-        let phase_age = self.phase.age(self.interval);
+        if self.phase.over(self.interval, &expected, &before, (self.before.1, samples)) {
+            self.lived.phases += 1;
+            self.asked = if self.phase.age(self.interval) > 1 { self.before.0.clone() } else { Rates::default() };
+        }
+        self.asked.add(&rates);
+        if samples > 0.0 {
+            self.awake.get_or_insert(self.interval);
+        }
+        let age = self.awake.map_or(1, |since| self.interval + 1 - since);
         for (process, table) in self.tables.iter_mut().enumerate() {
             for (start, r) in table.iter_mut() {
                 let now = rates.of(process, start, r);
                 r.rest = r.rest.saturating_sub(1);
-                let age = (self.interval + 1).saturating_sub(r.born).clamp(1, phase_age);
-                if anew && age > 1 {
-                    r.heat = self.before.0.of(process, start, r).into();
-                }
                 if !(now.is_none() && r.heat == Default::default()) {
+                    let age = (self.interval + 1).saturating_sub(r.born).clamp(1, age);
                     r.heat = self.routines.aggregate.aggregate(r.heat.lines(), now, age).into();
                 }
                 if r.tier != NOWHERE && !now.is_none() {
@@ -292,19 +306,28 @@ impl<'a> Engine<'a> {
     fn decide(&mut self, now_ns: u64, length_ns: f64, asked: &[Lines], why: &str) {
         let moment = Moment::new(length_ns, asked, &self.memories);
         let now = Now { prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
+        let awake = self.awake.map_or(0, |since| self.interval + 1 - since);
+        let seconds = |intervals: f64| intervals * length_ns / 1e9;
+        let phase = f64::from(self.phase.age(self.interval));
+        let phase_life = seconds(self.phase.expected(self.interval));
         let mut items = Vec::new();
         for (process, table) in self.tables.iter().enumerate().filter(|(p, _)| !self.processes[*p].over) {
             for (addr, r) in table.iter().filter(|(_, r)| r.tier != NOWHERE && r.rest == 0) {
-                items.push(Item {
+                let item = Item {
                     process,
                     addr,
                     bytes: r.resident(),
+                    born: r.born,
+                    seen: r.seen,
                     tier: usize::from(r.tier),
                     there: r.there(),
                     heat: r.heat.lines(),
-                    priority: self.routines.prioritise.priority(r, &now),
-                    life: self.phase.expected(self.interval, self.interval + 1 - r.born) * length_ns / 1e9,
-                });
+                    phase: self.asked.of(process, addr, r).times(1.0 / phase),
+                    // It is expected to live as long as it has lived, as far as that was watched.
+                    life: seconds(f64::from((self.interval + 1 - r.born).min(awake))),
+                    phase_life,
+                };
+                items.push((self.routines.prioritise.priority(&item, &now), item));
             }
         }
         let rooms = self.rooms();
@@ -391,6 +414,9 @@ impl Sink for Engine<'_> {
     fn ended(&mut self, process: usize, _: u64, _: &str, _: &[(String, u64)]) -> Result<(), Error> {
         self.processes[process].over = true;
         self.tables[process] = Table::default();
+        for rates in [&mut self.before.0, &mut self.asked] {
+            rates.records.retain(|(of, _), _| *of != process);
+        }
         Ok(())
     }
 

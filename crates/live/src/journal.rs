@@ -26,8 +26,8 @@ enum Line<'a> {
         /// Moves to be made, and bytes of them.
         moves: usize,
         bytes: u64,
-        /// Predicted: time gained in each second, and time that moving takes, in ns.
-        gain_ns_per_s: f64,
+        /// Predicted: time gained as long as it may last, and time that moving takes, in ns.
+        gain_ns: f64,
         cost_ns: f64,
         /// Of each tier: bytes that records took before, and may take.
         tiers: Vec<Tier<'a>>,
@@ -41,8 +41,8 @@ enum Line<'a> {
         site: String,
         from: &'a str,
         to: &'a str,
-        /// Predicted: time gained in each second, in ns; negative for what made room.
-        gain_ns_per_s: f64,
+        /// Predicted: time gained as long as it may last, in ns; negative for what made room.
+        gain_ns: f64,
         /// Bytes moved, and, as the kernel told afterwards, bytes present and bytes there.
         bytes: u64,
         present: u64,
@@ -101,8 +101,8 @@ impl Journal {
         let tiers: Vec<_> = rooms.iter().zip(&places).map(tier).collect();
         let tiers = tiers.iter().map(|(name, used, limit)| Tier { name, used: *used, limit: *limit }).collect();
         let bytes = moves.iter().map(|m| m.bytes).sum();
-        let (gain_ns_per_s, cost_ns) = sums;
-        self.write(&Line::Decision { at_ns, interval, why, moves: moves.len(), bytes, gain_ns_per_s, cost_ns, tiers });
+        let (gain_ns, cost_ns) = sums;
+        self.write(&Line::Decision { at_ns, interval, why, moves: moves.len(), bytes, gain_ns, cost_ns, tiers });
         self.places = places;
     }
 
@@ -120,7 +120,7 @@ impl Journal {
             site: site.to_string(),
             from: &places[m.from].name,
             to: &places[m.to].name,
-            gain_ns_per_s: m.gain,
+            gain_ns: m.gain,
             bytes: moved.moved * PAGE,
             present: moved.present * PAGE,
             there: moved.there * PAGE,

@@ -15,6 +15,7 @@ mod armed;
 mod counted;
 mod enforce;
 mod engine;
+mod item;
 mod journal;
 mod mover;
 mod pages;

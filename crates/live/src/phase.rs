@@ -2,7 +2,7 @@
 //!
 //! How what was asked in an interval is divided among the records is compared with how it was expected to be: half the sum of the
 //! differences. Two samples of one behaviour differ too, by chance: with *n* samples on *m* records by about sqrt(m / n). What differs by
-//! more than that, and by more than [`DRIFT`], is something else; and if two intervals in a row are alike in being something else, it
+//! more than that ([`CHANCE`]), and by more than [`DRIFT`], is something else; and if two intervals in a row are alike in being something else, it
 //! is another phase. Means are then formed anew from these two. A program that walks through its memory does something else in each interval: that is
 //! no phase, and only the mean of many intervals tells what is hot.
 
@@ -12,6 +12,9 @@ use std::collections::VecDeque;
 /// So large a share of the accesses has to go elsewhere: Unimem (SC 2017, section 3.2) profiles a phase anew when its time differs by 10 %, of
 /// which accesses are a part only.
 const DRIFT: f64 = 0.25;
+/// Two samples of *n* each from *m* equal records differ by 0.4 times the root of m / n in the mean; by more than so many times that they
+/// hardly ever do.
+const CHANCE: f64 = 1.0;
 /// Lengths of former phases that are remembered.
 const REMEMBERED: usize = 8;
 
@@ -51,7 +54,7 @@ impl Difference {
         }
         let apart = |(e, s): &(f64, f64)| (if all > 0.0 { e / all } else { 0.0 } - s / seen).abs();
         let share = self.0.iter().map(apart).sum::<f64>() / if all > 0.0 { 2.0 } else { 1.0 };
-        let chance = 2.0 * (self.0.len() as f64 / samples).sqrt();
+        let chance = CHANCE * (self.0.len() as f64 / samples).sqrt();
         (share > DRIFT.max(chance)).then_some(share)
     }
 }
@@ -65,13 +68,13 @@ impl Phase {
     /// An interval is over, with so many samples. `expected`: how it differs from what was expected; `before`: from the interval before,
     /// with so many samples. Whether another phase has begun: with the interval before, or with this one if nothing was expected.
     pub fn over(&mut self, interval: u32, expected: &Difference, before: &Difference, samples: (f64, f64)) -> bool {
-        if expected.drift(samples.1).is_none() {
-            return false;
-        }
         // Before anything was seen there was no phase.
         if !expected.expected() {
             self.since = interval;
-            return true;
+            return samples.1 > 0.0;
+        }
+        if expected.drift(samples.1).is_none() {
+            return false;
         }
         if !before.expected() || before.drift(samples.0.min(samples.1) / 2.0).is_some() || interval <= self.since + 1 {
             return false;
@@ -89,12 +92,11 @@ impl Phase {
         interval + 1 - self.since.min(interval)
     }
 
-    /// Intervals for which behaviour is to be expected to last, of a record that has lived through so many: as long as it has lasted, or
-    /// as long as former phases did.
-    pub fn expected(&self, interval: u32, record: u32) -> f64 {
+    /// Intervals for which it is to be expected to go on: as long as it has lasted, or as long as former phases did.
+    pub fn expected(&self, interval: u32) -> f64 {
         let mean = f64::from(self.lengths.iter().sum::<u32>()) / self.lengths.len().max(1) as f64;
         let age = f64::from(self.age(interval));
-        f64::from(record).min(if age < mean { mean - age } else { age })
+        if age < mean { mean - age } else { age }
     }
 }
 
@@ -115,7 +117,7 @@ mod tests {
         let other = difference(&[100.0, 50.0, 10.0], &[10.0, 50.0, 100.0]);
         assert!(same.drift(1e6).is_none());
         assert!(other.drift(1e6).is_some_and(|share| (share - 90.0 / 160.0).abs() < 1e-9));
-        assert!(other.drift(10.0).is_none(), "ten samples tell nothing");
+        assert!(other.drift(5.0).is_none(), "five samples tell nothing");
         assert!(difference(&[1.0], &[0.0]).drift(0.0).is_none(), "nothing was seen");
     }
 
@@ -125,13 +127,12 @@ mod tests {
         let many = (1e4, 1e4);
         let mut phase = Phase::first();
         assert!(phase.over(3, &difference(&[0.0, 0.0], &a), &difference(&[0.0, 0.0], &a), many), "the first accesses");
-        assert_eq!((phase.age(3), phase.expected(7, 50)), (1, 5.0), "as long as it has lasted");
+        assert_eq!((phase.age(3), phase.expected(7)), (1, 5.0), "as long as it has lasted");
         assert!(!phase.over(4, &difference(&a, &a), &difference(&a, &a), many));
         assert!(!phase.over(13, &difference(&a, &b), &difference(&a, &b), many), "once is nothing");
         assert!(phase.over(14, &difference(&a, &b), &difference(&b, &b), many));
-        assert_eq!((phase.age(14), phase.expected(14, 100)), (2, 8.0), "the other one was 10 long");
-        assert_eq!(phase.expected(33, 100), 21.0, "it has lasted longer than the other");
-        assert_eq!(phase.expected(14, 2), 2.0, "a young record");
+        assert_eq!((phase.age(14), phase.expected(14)), (2, 8.0), "the other one was 10 long");
+        assert_eq!(phase.expected(33), 21.0, "it has lasted longer than the other");
     }
 
     #[test]

@@ -109,11 +109,12 @@ impl Table {
         }
     }
 
-    /// Removes all records of an object.
-    pub fn remove(&mut self, addr: u64, size: u64, kind: SiteKind) {
+    /// Removes all records of an object, and tells their addresses.
+    pub fn remove(&mut self, addr: u64, size: u64, kind: SiteKind, mut each: impl FnMut(u64)) {
         let (start, end) = pages_of(addr, size, kind);
         while let Some((&at, _)) = self.0.range(start..end.max(start)).next() {
             self.0.remove(&at);
+            each(at);
         }
     }
 
@@ -185,7 +186,9 @@ pub(crate) mod tests {
         assert_eq!(pieces, [(first, (4 << 20) - first), (4 << 20, 4 << 20), (8 << 20, (1 << 20) + 4 * PAGE)]);
         assert_eq!(table.at(start + (5 << 20)).map(|(at, _)| at - (1 << 40)), Some(4 << 20));
         assert!(table.at(start - PAGE).is_none() && table.at(start + (10 << 20)).is_none());
-        table.remove(start, 9 << 20, SiteKind::Allocation);
+        let mut gone = 0;
+        table.remove(start, 9 << 20, SiteKind::Allocation, |_| gone += 1);
+        assert_eq!(gone, 3);
         assert!(table.is_empty());
     }
 

@@ -86,7 +86,8 @@ pub struct Launch {
     pub epoch_ns: u64,
     /// Image of the plan to follow.
     pub plan: Option<Vec<u64>>,
-    /// NUMA node for Hearth's own memory; none: wherever the kernel puts it. The program's policy stays as it was.
+    /// NUMA node for Hearth's own memory, and what it shares with the program; none: wherever the kernel puts it. The program's policy
+    /// stays as it was.
     pub home: Option<u32>,
 }
 
@@ -305,7 +306,8 @@ impl Launch {
             steps_per_second: self.steps_per_second,
             most_ppm: self.most_ppm,
             epoch_ns: self.epoch_ns,
-            reserved: [0; 8],
+            home: self.home.map_or(0, |node| u64::from(node) + 1),
+            reserved: [0; 7],
         };
         let session = Session::create(&config, self.plan.as_deref())?;
         let mut watch = Watch {

@@ -147,7 +147,8 @@ mod tests {
             steps_per_second: 1,
             most_ppm: 1,
             epoch_ns: 1,
-            reserved: [0; 8],
+            home: 0,
+            reserved: [0; 7],
         }
     }
 

@@ -57,6 +57,14 @@ pub fn since_epoch(monotonic: u64) -> u64 {
     monotonic.wrapping_sub(EPOCH.load(Relaxed))
 }
 
+/// Where process files are to lie: number of a NUMA node plus 1; 0: anywhere.
+static HOME: AtomicU64 = AtomicU64::new(0);
+
+/// Takes what the session says about it ([`wire::session::Config::home`]).
+pub fn set_home(home: u64) {
+    HOME.store(home, Relaxed);
+}
+
 /// Sets the session's epoch.
 pub fn set_epoch(ns: u64) {
     EPOCH.store(ns, Relaxed);
@@ -241,7 +249,18 @@ fn create(path: &CStr) -> Option<*mut u8> {
         let at =
             if sized { sys::call(libc::SYS_mmap, [0, FILE_BYTES, rw, libc::MAP_SHARED as usize, fd, 0]) } else { -1 };
         sys::call3(libc::SYS_close, fd, 0, 0);
-        (!(-4095..0).contains(&at)).then_some(at as *mut u8)
+        if (-4095..0).contains(&at) {
+            return None;
+        }
+        // The policy of a shared mapping is that of its file: rings get their blocks later. Refused, they lie where they would have.
+        if let Some(node) = HOME.load(Relaxed).checked_sub(1).filter(|&n| n < 128) {
+            const MPOL_PREFERRED: usize = 1;
+            let mask = 1u128 << node;
+            let words = [mask as u64, (mask >> 64) as u64];
+            let args = [at as usize, FILE_BYTES, MPOL_PREFERRED, words.as_ptr() as usize, 129, 0];
+            sys::call(libc::SYS_mbind, args);
+        }
+        Some(at as *mut u8)
     }
 }
 

@@ -42,6 +42,7 @@ extern "C" fn start() {
         return;
     };
     process::set_epoch(config.epoch_ns);
+    process::set_home(config.home);
     say_loaded();
     if let Some(why) = foreign::reason() {
         return pass_over(why);

@@ -21,4 +21,4 @@ pub mod process;
 pub mod session;
 
 /// Version of everything in a session; runtime and recorder must agree on it.
-pub const WIRE_VERSION: u32 = 8;
+pub const WIRE_VERSION: u32 = 9;

@@ -63,8 +63,10 @@ pub struct Config {
     pub most_ppm: u64,
     /// CLOCK_MONOTONIC at the start of the session, in ns: time 0 of all events.
     pub epoch_ns: u64,
+    /// Where the process files are to lie: number of a NUMA node plus 1; 0: wherever the kernel puts them.
+    pub home: u64,
     /// Reserved, 0.
-    pub reserved: [u64; 8],
+    pub reserved: [u64; 7],
 }
 
 impl Config {
@@ -80,6 +82,7 @@ impl Config {
             self.steps_per_second,
             self.most_ppm,
             self.epoch_ns,
+            self.home,
         ];
         for (chunk, word) in out.chunks_exact_mut(8).zip(words) {
             chunk.copy_from_slice(&word.to_ne_bytes());
@@ -99,7 +102,8 @@ impl Config {
             steps_per_second: word(5)?,
             most_ppm: word(6)?,
             epoch_ns: word(7)?,
-            reserved: [0; 8],
+            home: word(8)?,
+            reserved: [0; 7],
         };
         (config.magic == CONFIG_MAGIC
             && config.version == u64::from(crate::WIRE_VERSION)
@@ -123,7 +127,8 @@ mod tests {
             steps_per_second: 4,
             most_ppm: 10_000,
             epoch_ns: 7,
-            reserved: [0; 8],
+            home: 2,
+            reserved: [0; 7],
         };
         let bytes = config.to_bytes();
         assert_eq!(Config::from_bytes(&bytes), Some(config));

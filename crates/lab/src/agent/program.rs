@@ -15,6 +15,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use wire::mark;
 
+/// One of so many misses is sampled for `hearth live`: the lab's programs are short.
+const PERIOD: &str = "100";
+
 const MPOL_BIND: libc::c_int = 2;
 const MPOL_INTERLEAVE: libc::c_int = 3;
 /// Since Linux 6.9 (include/uapi/linux/mempolicy.h).
@@ -178,7 +181,7 @@ fn launcher(job: &Job) -> Command {
     let mut command = Command::new("/proc/self/exe");
     match &job.policy {
         Policy::Live(options) => {
-            command.args(["live", "--sampler", "lab", "--platform"]).arg(session.join(PLATFORM));
+            command.args(["live", "--sampler", "lab", "--period", PERIOD, "--platform"]).arg(session.join(PLATFORM));
             // What is free of a node is never quite what was left free of it.
             command.args(job.limit.iter().flat_map(|(_, bytes)| ["--fast".to_string(), bytes.to_string()]));
             command.args(options)

@@ -1,5 +1,5 @@
-//! The mean since the phase began, or since the record came to life: every interval counts the same. Of a program that walks through its memory it is
-//! the only thing that tells what is hot, and of one that changes its ways another phase begins.
+//! The mean since the record came to life: every interval counts the same. Of a program that walks through its memory it is the only thing that
+//! tells what is hot; what is hot now in one that changes its ways tells its phase ([`crate::phase`]).
 
 use super::Aggregate;
 use policy::cost::moment::Lines;

@@ -9,7 +9,7 @@ use policy::cost::moment::Lines;
 /// A way to aggregate.
 pub trait Aggregate {
     /// Lines a second expected from now on. `before`: the same an interval ago; `now`: what there was in the last interval; `age`:
-    /// intervals of the current phase ([`crate::phase`]) that the record has lived through, the last one included, at least 1.
+    /// intervals that were watched and that the record has lived through, the last one included, at least 1.
     fn aggregate(&self, before: Lines, now: Lines, age: u32) -> Lines;
 }
 
@@ -17,7 +17,7 @@ pub trait Aggregate {
 pub const ALL: &[Routine<dyn Aggregate>] = &[
     Routine {
         name: "mean",
-        about: "the mean since the program began to behave as it does",
+        about: "the mean of all intervals",
         source: "Hearth's own",
         make: |value| Value::none(value).map(|()| -> Box<dyn Aggregate> { Box::new(mean::Mean) }),
     },

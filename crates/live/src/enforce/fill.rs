@@ -1,13 +1,14 @@
 //! Each tier is filled up to a share of its room, so that some is left for what will be allocated.
 
-use super::{Enforce, Item, Judge, Move, Room};
+use super::{Enforce, Judge, Move, Room};
+use crate::item::Item;
 
 pub struct Fill {
     pub share: f64,
 }
 
 impl Enforce for Fill {
-    fn moves(&self, items: Vec<Item>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move> {
+    fn moves(&self, items: Vec<(f64, Item)>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move> {
         super::fill(items, rooms, self.share, judge)
     }
 }

@@ -1,6 +1,7 @@
 //! The most important swaps of [`super::fill`], as many as move so many bytes, but at least one.
 
-use super::{Enforce, Item, Judge, Move, Room};
+use super::{Enforce, Judge, Move, Room};
+use crate::item::Item;
 use model::Bytes;
 
 /// As full as [`super::fill`] makes a tier.
@@ -11,7 +12,7 @@ pub struct Incremental {
 }
 
 impl Enforce for Incremental {
-    fn moves(&self, items: Vec<Item>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move> {
+    fn moves(&self, items: Vec<(f64, Item)>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move> {
         let mut moves = super::fill(items, rooms, SHARE, judge);
         let (mut bytes, mut whole) = (0, 0);
         for (i, m) in moves.iter().enumerate() {

@@ -3,32 +3,11 @@
 mod fill;
 mod incremental;
 
+use crate::item::Item;
 use crate::prioritise::Now;
 use crate::routines::{Routine, Value};
 use crate::trigger::Swap;
 use model::Bytes;
-use policy::cost::moment::Lines;
-
-/// A record that may be moved, where it is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Item {
-    /// Number of its process.
-    pub process: usize,
-    /// Its address.
-    pub addr: u64,
-    /// Bytes of it that are present.
-    pub bytes: u64,
-    /// The tier that most of these are in.
-    pub tier: usize,
-    /// Share of these that are there, 0 to 1.
-    pub there: f64,
-    /// Lines a second.
-    pub heat: Lines,
-    /// What [`crate::prioritise`] says.
-    pub priority: f64,
-    /// How long it is to be expected to live, in s.
-    pub life: f64,
-}
 
 /// What there is of a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +31,7 @@ pub struct Move {
     pub from: usize,
     /// Where it goes.
     pub to: usize,
-    /// Time gained in a second, in ns; negative for what makes room.
+    /// Time gained as long as it may last, in ns; negative for what makes room.
     pub gain: f64,
 }
 
@@ -68,8 +47,8 @@ pub struct Judge<'a> {
 
 /// A way to carry out a decision.
 pub trait Enforce {
-    /// The moves to be made now, in order.
-    fn moves(&self, items: Vec<Item>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move>;
+    /// The moves to be made now, in order. `items`: with their priorities.
+    fn moves(&self, items: Vec<(f64, Item)>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move>;
 }
 
 /// All of them, the usual one first.
@@ -94,36 +73,37 @@ const REFUSALS: u32 = 64;
 const THERE: f64 = 0.98;
 
 /// The moves by which each tier is filled up to a share of its room.
-fn fill(mut items: Vec<Item>, rooms: &[Room], share: f64, judge: &Judge<'_>) -> Vec<Move> {
+fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'_>) -> Vec<Move> {
     let last = rooms.len() - 1;
     let most = |k: usize| (rooms[k].limit as f64 * share) as u64;
-    // Between equals those that are in a fast tier stay.
-    items.sort_by(|a, b| b.priority.total_cmp(&a.priority).then(a.tier.cmp(&b.tier)).then(a.addr.cmp(&b.addr)));
+    // Between equals those that are in a fast tier stay, then those that were accessed last.
+    let place = |item: &Item| (item.tier, std::cmp::Reverse(item.seen), item.addr);
+    items.sort_by(|(p, a), (q, b)| q.total_cmp(p).then(place(a).cmp(&place(b))));
     let mut left: Vec<u64> = (0..last).map(most).collect();
-    let target = |item: &Item| {
+    let target = |(_, item): &(f64, Item)| {
         let fits = left.iter().position(|left| item.bytes <= *left);
         fits.inspect(|&k| left[k] -= item.bytes).unwrap_or(last)
     };
     let targets: Vec<usize> = items.iter().map(target).collect();
     // The least important last, so that it is taken first.
     let mut victims: Vec<Vec<usize>> = vec![Vec::new(); rooms.len()];
-    for i in (0..items.len()).filter(|&i| targets[i] > items[i].tier) {
-        victims[items[i].tier].push(i);
+    for i in (0..items.len()).filter(|&i| targets[i] > items[i].1.tier) {
+        victims[items[i].1.tier].push(i);
     }
     let mut used: Vec<u64> = rooms.iter().map(|r| r.used).collect();
     let mut moves = Vec::new();
     let make_room = |i: usize, used: &mut [u64]| -> Move {
-        let item = &items[i];
+        let item = &items[i].1;
         let to = if used[targets[i]] + item.bytes <= most(targets[i]) { targets[i] } else { last };
         let bytes = (item.bytes as f64 * item.there) as u64;
         used[item.tier] = used[item.tier].saturating_sub(bytes);
         used[to] += bytes;
-        let gain = item.there * judge.now.gain(item.heat, item.tier, to);
+        let gain = item.there * item.value(judge.now, item.tier, to);
         Move { process: item.process, addr: item.addr, bytes, from: item.tier, to, gain }
     };
     let mut refused = 0;
     // What nothing speaks for stays where it is, until its room is needed.
-    for (i, item) in items.iter().enumerate().filter(|(_, item)| item.priority > 0.0) {
+    for (i, (_, item)) in items.iter().enumerate().filter(|(_, (priority, _))| *priority > 0.0) {
         let to = targets[i];
         let (missing, from) = match (to < item.tier, to == item.tier) {
             (true, _) => (1.0, item.tier),
@@ -139,12 +119,11 @@ fn fill(mut items: Vec<Item>, rooms: &[Room], share: f64, judge: &Judge<'_>) -> 
             taken.push(victim);
             group.push(make_room(victim, &mut used));
         }
-        let gain = missing * judge.now.gain(item.heat, from, to);
+        let gain = missing * item.value(judge.now, from, to);
         group.push(Move { process: item.process, addr: item.addr, bytes, from, to, gain });
         let swap = Swap {
             gain: group.iter().map(|m| m.gain).sum(),
             cost: group.iter().map(|m| (judge.cost)(m.bytes, m.from, m.to)).sum(),
-            life: item.life,
         };
         if used[to] + bytes <= most(to) && (judge.worth)(&swap) {
             used[to] += bytes;
@@ -166,8 +145,7 @@ fn fill(mut items: Vec<Item>, rooms: &[Room], share: f64, judge: &Judge<'_>) -> 
         while used[k] > most(k) {
             let Some(victim) = victims[k].pop() else { break };
             let away = make_room(victim, &mut used);
-            let swap =
-                Swap { gain: away.gain, cost: (judge.cost)(away.bytes, away.from, away.to), life: items[victim].life };
+            let swap = Swap { gain: away.gain, cost: (judge.cost)(away.bytes, away.from, away.to) };
             if !(judge.worth)(&swap) {
                 break;
             }
@@ -180,12 +158,12 @@ fn fill(mut items: Vec<Item>, rooms: &[Room], share: f64, judge: &Judge<'_>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use policy::cost::moment::Lines;
 
     const MIB: u64 = 1 << 20;
 
     fn item(addr: u64, mib: u64, tier: usize, misses: f64) -> Item {
-        let heat = Lines { random: misses, ..Lines::default() };
-        Item { process: 0, addr, bytes: mib * MIB, tier, there: 1.0, heat, priority: misses / mib as f64, life: 1.0 }
+        crate::item::tests::item(addr, mib * MIB, tier, misses)
     }
 
     fn moves(name: &str, items: &[Item], rooms: &[(u64, u64)], worth: &dyn Fn(&Swap) -> bool) -> Vec<(u64, usize)> {
@@ -197,7 +175,10 @@ mod tests {
         let (name, value) = name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
         let routine = ALL.iter().find(|r| r.name == name).expect("it is in the table");
         let way = (routine.make)(value).expect("a good value");
-        way.moves(items.to_vec(), &rooms, &judge).iter().map(|m| (m.addr, m.to)).collect()
+        way.moves(items.iter().map(|i| (i.heat.random / i.bytes as f64, *i)).collect(), &rooms, &judge)
+            .iter()
+            .map(|m| (m.addr, m.to))
+            .collect()
     }
 
     const ANY: &dyn Fn(&Swap) -> bool = &|_| true;
@@ -215,11 +196,11 @@ mod tests {
     #[test]
     fn what_is_not_worth_it_stays() {
         let items = [item(1, 8, 0, 4.0), item(2, 8, 1, 5.0), item(3, 8, 1, 1.0)];
-        let dear: &dyn Fn(&Swap) -> bool = &|swap| swap.gain * swap.life > 20.0 * swap.cost;
+        let dear: &dyn Fn(&Swap) -> bool = &|swap| swap.gain > 20.0 * swap.cost;
         assert_eq!(moves("fill=1", &items, &[(8, 8), (100, 16)], dear), []);
         assert_eq!(moves("fill=1", &items, &[(8, 8), (100, 16)], ANY), [(1, 1), (2, 0)]);
         // Gained are 500 - 400 ns a second for 16 MiB moved.
-        let fair: &dyn Fn(&Swap) -> bool = &|swap| swap.gain * swap.life > 6.0 * swap.cost;
+        let fair: &dyn Fn(&Swap) -> bool = &|swap| swap.gain > 6.0 * swap.cost;
         assert_eq!(moves("fill=1", &items, &[(8, 8), (100, 16)], fair), [(1, 1), (2, 0)]);
     }
 

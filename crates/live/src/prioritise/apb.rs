@@ -1,12 +1,12 @@
 //! Accesses per byte: misses of loads and stores, as in the paper.
 
 use super::{Now, Prioritise};
-use crate::table::Record;
+use crate::item::Item;
 
 pub struct Apb;
 
 impl Prioritise for Apb {
-    fn priority(&self, record: &Record, _: &Now) -> f64 {
-        record.heat.lines().misses() / record.bytes().max(1) as f64
+    fn priority(&self, item: &Item, _: &Now) -> f64 {
+        item.heat.misses() / item.bytes.max(1) as f64
     }
 }

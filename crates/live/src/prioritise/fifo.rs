@@ -1,12 +1,12 @@
 //! First in, first out: older objects have lower priority.
 
 use super::{Now, Prioritise};
-use crate::table::Record;
+use crate::item::Item;
 
 pub struct Fifo;
 
 impl Prioritise for Fifo {
-    fn priority(&self, record: &Record, _: &Now) -> f64 {
-        f64::from(record.born)
+    fn priority(&self, item: &Item, _: &Now) -> f64 {
+        f64::from(item.born)
     }
 }

@@ -1,12 +1,12 @@
 //! Least recently used objects have lower priority.
 
 use super::{Now, Prioritise};
-use crate::table::Record;
+use crate::item::Item;
 
 pub struct Lru;
 
 impl Prioritise for Lru {
-    fn priority(&self, record: &Record, _: &Now) -> f64 {
-        f64::from(record.seen)
+    fn priority(&self, item: &Item, _: &Now) -> f64 {
+        f64::from(item.seen)
     }
 }

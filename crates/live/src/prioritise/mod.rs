@@ -5,8 +5,8 @@ mod benefit;
 mod fifo;
 mod lru;
 
+use crate::item::Item;
 use crate::routines::{Routine, Value};
-use crate::table::Record;
 use policy::cost::moment::Lines;
 
 /// The moment of the decision.
@@ -26,14 +26,14 @@ impl Now {
 /// A way to order the records.
 pub trait Prioritise {
     /// A record's priority: the larger, the sooner it is put into the fastest tier. Between equals, those that are there stay.
-    fn priority(&self, record: &Record, now: &Now) -> f64;
+    fn priority(&self, item: &Item, now: &Now) -> f64;
 }
 
 /// All of them, the usual one first.
 pub const ALL: &[Routine<dyn Prioritise>] = &[
     Routine {
         name: "benefit",
-        about: "time gained for each byte, by the planner's cost model and the present load of each tier",
+        about: "time gained for each byte as long as it may last, by the planner's cost model and the present load of each tier",
         source: "docs/planner.md; Unimem, SC 2017, equations 2 and 3",
         make: |value| Value::none(value).map(|()| -> Box<dyn Prioritise> { Box::new(benefit::Benefit) }),
     },
@@ -60,12 +60,12 @@ pub const ALL: &[Routine<dyn Prioritise>] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::tests::record;
+    use crate::item::tests::item;
 
     #[test]
     fn each_way_puts_another_record_first() {
         let lines = |random: f64, stream: f64| Lines { random, stream, ..Lines::default() };
-        let of = |pages, born, seen, heat: Lines| Record { born, seen, heat: heat.into(), ..record(pages) };
+        let of = |pages: u64, born, seen, heat| Item { born, seen, heat, phase: heat, ..item(1, pages * 4096, 1, 0.0) };
         // The dense one, the one with the dearest misses, the one that was seen last, the youngest.
         let records = [
             of(1, 1, 5, lines(0.0, 100.0)),

@@ -24,12 +24,10 @@ pub struct Lately {
 /// A move, with all that have to make room for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Swap {
-    /// Time gained in a second, in ns; what makes room loses some.
+    /// Time gained as long as it may last, in ns; what makes room loses some.
     pub gain: f64,
     /// Time that moving takes, in ns.
     pub cost: f64,
-    /// How long the gain is to be expected, in s: a record that has lived so long will live as long again.
-    pub life: f64,
 }
 
 /// A way to decide when.
@@ -119,9 +117,9 @@ mod tests {
 
     #[test]
     fn only_worth_it_asks_for_the_price() {
-        let swap = Swap { gain: 1e6, cost: 3e6, life: 2.0 };
+        let swap = Swap { gain: 2e6, cost: 3e6 };
         assert!(!make("worth-it", "1").worth(&swap) && make("time", "1").worth(&swap));
-        assert!(make("worth-it", "1").worth(&Swap { life: 4.0, ..swap }));
-        assert!(!make("worth-it", "2").worth(&Swap { life: 4.0, ..swap }));
+        assert!(make("worth-it", "1").worth(&Swap { gain: 4e6, ..swap }));
+        assert!(!make("worth-it", "2").worth(&Swap { gain: 4e6, ..swap }));
     }
 }

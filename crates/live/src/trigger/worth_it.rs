@@ -15,6 +15,6 @@ impl Trigger for WorthIt {
     }
 
     fn worth(&self, swap: &Swap) -> bool {
-        swap.gain * swap.life > self.times * swap.cost
+        swap.gain > self.times * swap.cost
     }
 }

@@ -1,0 +1,61 @@
+//! A record at the moment of the decision, with all that routines may go by.
+
+use crate::prioritise::Now;
+use policy::cost::moment::Lines;
+
+/// A record that may be moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Item {
+    /// Number of its process.
+    pub process: usize,
+    /// Its address.
+    pub addr: u64,
+    /// Bytes of it that are present.
+    pub bytes: u64,
+    /// The interval in which it came to life.
+    pub born: u32,
+    /// The last interval in which an access was seen.
+    pub seen: u32,
+    /// The tier that most of its pages are in.
+    pub tier: usize,
+    /// Share of these that are there, 0 to 1.
+    pub there: f64,
+    /// Lines a second that are expected in the long run, as the aggregate routine leaves them.
+    pub heat: Lines,
+    /// Lines a second in the current phase.
+    pub phase: Lines,
+    /// How long it is to be expected to live, and the phase to last, in s.
+    pub life: f64,
+    /// See `life`.
+    pub phase_life: f64,
+}
+
+impl Item {
+    /// Time gained if it lies in one tier instead of another as long as is to be expected, in ns: in this phase what the phase
+    /// asks for, then what is asked for in the long run.
+    pub fn value(&self, now: &Now, from: usize, to: usize) -> f64 {
+        let phase = self.phase_life.min(self.life);
+        phase * now.gain(self.phase, from, to) + (self.life - phase) * now.gain(self.heat, from, to)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub fn item(addr: u64, bytes: u64, tier: usize, random: f64) -> Item {
+        let heat = Lines { random, ..Lines::default() };
+        let (born, seen, there) = (1, 1, 1.0);
+        Item { process: 0, addr, bytes, born, seen, tier, there, heat, phase: heat, life: 1.0, phase_life: 1.0 }
+    }
+
+    #[test]
+    fn a_phase_counts_as_long_as_it_lasts() {
+        let line = |random: f64| Lines { random, ..Lines::default() };
+        let now = Now { prices: vec![line(100.0), line(300.0)] };
+        let hot_now = Item { phase: line(10.0), life: 5.0, phase_life: 2.0, ..item(1, 4096, 1, 1.0) };
+        assert_eq!(hot_now.value(&now, 1, 0), 2.0 * 10.0 * 200.0 + 3.0 * 200.0);
+        assert_eq!(hot_now.value(&now, 0, 1), -hot_now.value(&now, 1, 0));
+        assert_eq!(Item { life: 1.0, ..hot_now }.value(&now, 1, 0), 2000.0, "it will not outlive itself");
+    }
+}
