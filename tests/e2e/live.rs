@@ -88,11 +88,14 @@ fn bad_input_is_one_sentence() {
     fs::write(room.path("library.toml"), "name = \"far\"\n[[tier]]\nname = \"a\"\nkind = \"dram\"\n").expect("writing");
     let with = |options: &[&'static str]| [&["live"], options, &["--", "true"]].concat();
     for (options, says) in [
-        (&["--priority", "best"][..], &["--priority best", "benefit, apb, lru, fifo"][..]),
+        (&["--priority", "best"][..], &["--priority best", "benefit, apb, lru, fifo, script"][..]),
         (&["--aggregate", "ewma=2"], &["--aggregate ewma=2", "share"]),
         (&["--trigger", "time=often"], &["--trigger time=often", "whole number"]),
         (&["--trigger", "llcmpi", "--sampler", "none"], &["--trigger llcmpi", "counts no misses"]),
         (&["--enforce", "fill=0"], &["--enforce fill=0", "share"]),
+        (&["--priority", "script"], &["--priority script", "script=FILE"]),
+        (&["--priority", "script=nowhere.rhai"], &["nowhere.rhai cannot be read"]),
+        (&["--trigger", "script=library.toml"], &["library.toml is no script"]),
         (&["--interval", "10us"], &["--interval", "1ms or more"]),
         (&["--split", "3MiB"], &["--split 3 MiB", "multiple of 2 MiB"]),
         (&["--threshold", "100"], &["--threshold", "4KiB or more"]),
@@ -110,6 +113,38 @@ fn bad_input_is_one_sentence() {
         &["live", "--sampler", "lab"],
         &["inside the lab only"],
     );
+}
+
+/// The scripts of docs/live.md, each with the option that its first line names.
+#[test]
+fn the_documents_scripts_run_and_a_broken_one_does_not_matter() {
+    let room = Room::new();
+    fs::write(room.path("two.toml"), TWO).expect("writing");
+    let text = fs::read_to_string(hearth_tests::workspace().join("docs/live.md")).expect("the document");
+    let lines: Vec<&str> = text.lines().map(|l| l.strip_prefix("    ").unwrap_or("")).collect();
+    let phases = program("phases");
+    let live = |option: &str, file: &str| {
+        let options =
+            ["live", "--platform", "two.toml", "--interval", "20ms", option, file, "--", &phases, "--work", "200"];
+        let ended = room.hearth(&options).expect(0);
+        assert!(ended.stdout.starts_with("rounds 200"), "{}", ended.stdout);
+        ended.stderr
+    };
+    let mut found = 0;
+    for (i, line) in lines.iter().enumerate().filter(|(_, l)| l.starts_with("// ") && l.contains(".rhai: hearth live "))
+    {
+        let (name, command) = line[3..].split_once(": ").expect("a name");
+        let option = command.split(' ').nth(2).expect("an option");
+        let script: Vec<&str> = lines[i..].iter().copied().take_while(|l| !l.is_empty()).collect();
+        fs::write(room.path(name), script.join("\n")).expect("writing");
+        let said = live(option, &format!("script={name}"));
+        assert!(!said.contains("not asked any more"), "{name}: {said}");
+        found += 1;
+    }
+    assert_eq!(found, 2, "examples in the document");
+    fs::write(room.path("broken.rhai"), "fn priority(o) { o.nothing }").expect("writing");
+    let said = live("--priority", "script=broken.rhai");
+    assert!(said.contains("broken.rhai is not asked any more, and the usual routine goes on"), "{said}");
 }
 
 #[test]

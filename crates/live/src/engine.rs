@@ -305,7 +305,7 @@ impl<'a> Engine<'a> {
     /// Asks what is to be moved where.
     fn decide(&mut self, now_ns: u64, length_ns: f64, asked: &[Lines], why: &str) {
         let moment = Moment::new(length_ns, asked, &self.memories);
-        let now = Now { prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
+        let now = Now { interval: self.interval, prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
         let awake = self.awake.map_or(0, |since| self.interval + 1 - since);
         let seconds = |intervals: f64| intervals * length_ns / 1e9;
         let phase = f64::from(self.phase.age(self.interval));
@@ -465,6 +465,11 @@ impl Sink for Engine<'_> {
             let asked = self.aggregate(length_ns / 1e9);
             if let Some(why) = self.routines.trigger.due(&lately) {
                 self.decide(now_ns, length_ns, &asked, &why);
+            }
+        }
+        for why in self.routines.failed() {
+            if !self.lived.notes.contains(&why) {
+                self.lived.notes.push(why);
             }
         }
         self.interval += 1;

@@ -52,7 +52,7 @@ pub(crate) mod tests {
     #[test]
     fn a_phase_counts_as_long_as_it_lasts() {
         let line = |random: f64| Lines { random, ..Lines::default() };
-        let now = Now { prices: vec![line(100.0), line(300.0)] };
+        let now = Now { interval: 1, prices: vec![line(100.0), line(300.0)] };
         let hot_now = Item { phase: line(10.0), life: 5.0, phase_life: 2.0, ..item(1, 4096, 1, 1.0) };
         assert_eq!(hot_now.value(&now, 1, 0), 2.0 * 10.0 * 200.0 + 3.0 * 200.0);
         assert_eq!(hot_now.value(&now, 0, 1), -hot_now.value(&now, 1, 0));

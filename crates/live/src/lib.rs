@@ -5,7 +5,7 @@
 //!    heat of records: [`counted`] misses, or what the estimator makes of pages that were [`armed`]; both are [`rates`].
 //!    [`phase`] notices when the program does something else.
 //! 3. After each interval four [`routines`] decide: [`aggregate`] what is to be expected, [`prioritise`] what comes first,
-//!    [`trigger`] whether it is time and worth it, [`enforce`] what is to be moved. The cost model is the planner's
+//!    [`trigger`] whether it is time and worth it, [`enforce`] what is to be moved; each can be the user's own ([`script`]). The cost model is the planner's
 //!    ([`policy::cost::moment`]).
 //! 4. [`mover`] moves it, by [`pages`], in small steps between two looks at the rings, and reads back where it is. [`journal`]
 //!    writes down why.
@@ -23,6 +23,7 @@ mod phase;
 mod prioritise;
 mod rates;
 mod routines;
+mod script;
 mod table;
 mod trigger;
 mod young;

@@ -1,18 +1,9 @@
-//! The kernel's side: where pages of another process are, and moving them (move_pages(2)). Addresses stay. Huge pages stay huge: of each
-//! two MiB the first page is moved by itself, with which a huge page goes whole; what is then still elsewhere is moved page by page.
+//! Moves memory of another process. Addresses stay, and huge pages stay huge: of each two MiB the first page is moved by itself, with which a huge page
+//! goes whole; what is then still elsewhere is moved page by page.
 
 use crate::table::{HUGE, PAGE};
-
-/// Why the kernel did not do it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// The process is gone.
-    Gone,
-    /// It is not permitted.
-    NotPermitted,
-    /// Anything else, as the system says it.
-    Other(String),
-}
+use record::pages;
+pub use record::pages::{Refused, look};
 
 /// What came of moving a stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,55 +16,25 @@ pub struct Moved {
     pub moved: u64,
 }
 
-/// One call of move_pages. `to`: a node for all of them; none: only look. Gives each page's node, or a negative error number.
-fn call(pid: i32, pages: &[u64], to: Option<u32>) -> Result<Vec<i32>, Refused> {
-    let mut status = vec![-libc::ENOENT; pages.len()];
-    let nodes = to.map(|node| vec![node as i32; pages.len()]);
-    let wanted = nodes.as_ref().map_or(std::ptr::null(), |n| n.as_ptr());
-    const MPOL_MF_MOVE: i32 = 2;
-    // SAFETY: all three arrays have as many elements as said; the addresses are the other process's, and only it has them.
-    let result = unsafe {
-        libc::syscall(libc::SYS_move_pages, pid, pages.len(), pages.as_ptr(), wanted, status.as_mut_ptr(), MPOL_MF_MOVE)
-    };
-    if result >= 0 {
-        return Ok(status); // positive: so many were not moved, which their status or a look tells
-    }
-    let e = std::io::Error::last_os_error();
-    match e.raw_os_error() {
-        Some(libc::ESRCH) => Err(Refused::Gone),
-        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Err(Refused::NotPermitted),
-        // Nothing of it is there (any more).
-        Some(libc::ENOENT | libc::EFAULT) => Ok(status),
-        // No memory on the node: what a look will tell.
-        Some(libc::ENOMEM | libc::EBUSY) if to.is_some() => Ok(status),
-        _ => Err(Refused::Other(e.to_string())),
-    }
-}
-
-/// The node of each of these pages; negative where none is present.
-pub fn look(pid: i32, pages: &[u64]) -> Result<Vec<i32>, Refused> {
-    call(pid, pages, None)
-}
-
 /// Moves what is present between two pages to a node, and looks where it is. `fine`: it is there already if it is on any of these.
 /// A stretch is to be 2 MiB at most: it is all that the process may have to wait for.
 pub fn send(pid: i32, start: u64, bytes: u64, to: u32, fine: &[u32]) -> Result<Moved, Refused> {
-    let pages: Vec<u64> = (start..start.saturating_add(bytes)).step_by(PAGE as usize).collect();
+    let all: Vec<u64> = (start..start.saturating_add(bytes)).step_by(PAGE as usize).collect();
     let present = |nodes: &[i32]| nodes.iter().filter(|n| **n >= 0).count() as u64;
     let is_there = |node: i32| u32::try_from(node).is_ok_and(|n| fine.contains(&n));
     let there = |nodes: &[i32]| nodes.iter().filter(|n| is_there(**n)).count() as u64;
-    let before = look(pid, &pages)?;
-    let whole = start % HUGE == 0 && pages.len() as u64 * PAGE == HUGE;
+    let before = look(pid, &all)?;
+    let whole = start % HUGE == 0 && all.len() as u64 * PAGE == HUGE;
     let mut now = before.clone();
     if there(&now) < present(&now) && whole && !is_there(now[0]) && now[0] >= 0 {
-        call(pid, &pages[..1], Some(to))?;
-        now = look(pid, &pages)?;
+        pages::send(pid, &all[..1], to)?;
+        now = look(pid, &all)?;
     }
     if there(&now) < present(&now) {
         let away = |(page, node): (&u64, &i32)| (*node >= 0 && !is_there(*node)).then_some(*page);
-        let rest: Vec<u64> = pages.iter().zip(&now).filter_map(away).collect();
-        call(pid, &rest, Some(to))?;
-        now = look(pid, &pages)?;
+        let rest: Vec<u64> = all.iter().zip(&now).filter_map(away).collect();
+        pages::send(pid, &rest, to)?;
+        now = look(pid, &all)?;
     }
     let moved = before.iter().zip(&now).filter(|(old, new)| !is_there(**old) && is_there(**new)).count() as u64;
     Ok(Moved { present: present(&now), there: there(&now), moved })
@@ -107,7 +68,7 @@ mod tests {
         let moved = send(pid, at, 1 << 20, node as u32, &[node as u32]).expect("it is there already");
         assert_eq!((moved.there, moved.moved), (moved.present, 0));
         assert!(moved.present >= 256 - 1);
-        assert_eq!(look(i32::MAX, &[at]), Err(Refused::Gone));
+        assert_eq!(send(i32::MAX, at, PAGE, 0, &[]), Err(Refused::Gone));
     }
 
     #[test]

@@ -75,6 +75,14 @@ impl Routines {
     }
 }
 
+impl Routines {
+    /// Why scripts are not asked any more.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = String> {
+        let Routines { aggregate, prioritise, trigger, enforce } = self;
+        [aggregate.failed(), prioritise.failed(), trigger.failed(), enforce.failed()].into_iter().flatten()
+    }
+}
+
 /// All routines, as `(option, name, about, source)`, the usual one of each kind first.
 pub fn list() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
     fn rows<T: ?Sized>(

@@ -3,7 +3,7 @@
 //! 1. [`program`] makes sure that the program can be observed at all, before anything is made or started.
 //! 2. [`session`] is the private directory that recorder and runtime share.
 //! 3. [`launch`] starts the program in it and follows it to its end: [`rings`] reads the events of each process,
-//!    [`follow`] keeps the objects alive (in [`live`]), [`residency`] asks the kernel where their pages are.
+//!    [`follow`] keeps the objects alive (in [`live`]), [`residency`] asks the kernel where their [`pages`] are.
 //!    [`sampling`] makes a sampler ready. Those that lie outside of the process ([`outside`]): [`perf`] reads the processor's own samples, and in the lab's
 //!    guest [`lab`] its virtual PEBS. [`misses`] says whose each of their samples is. [`touches`] counts samples by
 //!    instruction, and [`code`] says in which file that lies. [`churn`] and [`chunks`] keep what is told small.
@@ -26,6 +26,7 @@ pub mod maps;
 pub mod misses;
 pub mod open_files;
 pub mod outside;
+pub mod pages;
 pub mod perf;
 pub mod program;
 pub mod rebuilt;

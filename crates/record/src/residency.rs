@@ -1,8 +1,9 @@
 //! Residency: on which NUMA node the pages of live objects really are, asked of the kernel from outside.
 //!
-//! `move_pages(2)` without target nodes only reports. A reading looks at a bounded number of pages; of larger memory
+//! A reading looks at a bounded number of pages; of larger memory
 //! every n-th page is looked at and stands for the others.
 
+use crate::pages::{self, Refused};
 use foldhash::HashMap;
 use model::{Bytes, ChunkAt, SiteId, SizeClass};
 use profile::estimate::PAGE;
@@ -12,8 +13,6 @@ use std::collections::BTreeMap;
 const MOST: u64 = 8192;
 /// Pages of a site that are looked at in any case (all, if it has fewer).
 const FEWEST: u64 = 16;
-/// Pages of one system call.
-const BATCH: usize = 1024;
 
 /// Where one site's memory was at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,17 +54,6 @@ impl SitePages {
         let all: u64 = self.looked_at.values().sum();
         (u128::from(self.pages * PAGE) * u128::from(looked_at) / u128::from(all.max(1))) as u64
     }
-}
-
-/// Why a reading failed.
-#[derive(Debug, PartialEq)]
-pub enum Refused {
-    /// The kernel does not permit it.
-    NotPermitted,
-    /// The process is gone.
-    Gone,
-    /// Anything else, as the system says it.
-    Other(String),
 }
 
 /// Which pages of a site are looked at.
@@ -125,37 +113,13 @@ impl Reading {
     pub fn ask(self, pid: i32) -> Result<HashMap<SiteId, SitePages>, Refused> {
         let blank = |c: Choice| SitePages { looked_at: BTreeMap::new(), pages: c.pages, chunks: c.chunks };
         let mut out: HashMap<SiteId, SitePages> = self.sites.into_iter().map(|(site, c)| (site, blank(c))).collect();
-        for batch in self.asked.chunks(BATCH) {
-            let pages: Vec<*const libc::c_void> = batch.iter().map(|a| a.0 as *const libc::c_void).collect();
-            let mut status = vec![0i32; batch.len()];
-            // SAFETY: both arrays have as many elements as said; the addresses are only looked up in the other process.
-            let failed = unsafe {
-                libc::syscall(
-                    libc::SYS_move_pages,
-                    pid,
-                    batch.len(),
-                    pages.as_ptr(),
-                    std::ptr::null::<i32>(),
-                    status.as_mut_ptr(),
-                    0,
-                )
-            } != 0;
-            if failed {
-                let e = std::io::Error::last_os_error();
-                return Err(match e.raw_os_error() {
-                    Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Refused::NotPermitted,
-                    Some(libc::ESRCH) => Refused::Gone,
-                    _ => Refused::Other(e.to_string()),
-                });
-            }
-            for ((_, site, chunk), node) in batch.iter().zip(status) {
-                // Negative: not present, the zero page, or unmapped in the meantime.
-                let entry = out.entry(*site).or_default();
-                *entry.looked_at.entry(node.max(-1)).or_default() += 1;
-                if let Some(chunk) = chunk.and_then(|at| entry.chunks.get_mut(&at)) {
-                    chunk.looked_at += 1;
-                    chunk.present += u64::from(node >= 0);
-                }
+        let pages: Vec<u64> = self.asked.iter().map(|(page, ..)| *page).collect();
+        for ((_, site, chunk), node) in self.asked.iter().zip(pages::look(pid, &pages)?) {
+            let entry = out.entry(*site).or_default();
+            *entry.looked_at.entry(node.max(-1)).or_default() += 1;
+            if let Some(chunk) = chunk.and_then(|at| entry.chunks.get_mut(&at)) {
+                chunk.looked_at += 1;
+                chunk.present += u64::from(node >= 0);
             }
         }
         Ok(out)

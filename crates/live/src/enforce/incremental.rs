@@ -4,16 +4,13 @@ use super::{Enforce, Judge, Move, Room};
 use crate::item::Item;
 use model::Bytes;
 
-/// As full as [`super::fill`] makes a tier.
-const SHARE: f64 = 0.9;
-
 pub struct Incremental {
     pub most: Bytes,
 }
 
 impl Enforce for Incremental {
     fn moves(&self, items: Vec<(f64, Item)>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move> {
-        let mut moves = super::fill(items, rooms, SHARE, judge);
+        let mut moves = super::fill(items, rooms, super::USUAL_SHARE, judge);
         let (mut bytes, mut whole) = (0, 0);
         for (i, m) in moves.iter().enumerate() {
             bytes += m.bytes;

@@ -2,6 +2,7 @@
 
 mod fill;
 mod incremental;
+mod own;
 
 use crate::item::Item;
 use crate::prioritise::Now;
@@ -49,6 +50,11 @@ pub struct Judge<'a> {
 pub trait Enforce {
     /// The moves to be made now, in order. `items`: with their priorities.
     fn moves(&self, items: Vec<(f64, Item)>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move>;
+
+    /// Why a user's own way is not asked any more.
+    fn failed(&self) -> Option<String> {
+        None
+    }
 }
 
 /// All of them, the usual one first.
@@ -57,7 +63,7 @@ pub const ALL: &[Routine<dyn Enforce>] = &[
         name: "fill",
         about: "fills each tier up to VALUE of its room by priority, demoting first [90%]",
         source: "Flexible and Effective Object Tiering, ISMM 2023, section 4.5.1",
-        make: |value| Ok(Box::new(fill::Fill { share: Value::share(value, 0.9)? })),
+        make: |value| Ok(Box::new(fill::Fill { share: Value::share(value, USUAL_SHARE)? })),
     },
     Routine {
         name: "incremental",
@@ -65,10 +71,18 @@ pub const ALL: &[Routine<dyn Enforce>] = &[
         source: "Hearth's own",
         make: |value| Ok(Box::new(incremental::Incremental { most: Value::size(value, Bytes::mib(256))? })),
     },
+    Routine {
+        name: "script",
+        about: "your own: function `moves(objects, tiers)` of the script VALUE",
+        source: "docs/live.md",
+        make: |value| Ok(Box::new(own::Own::load(value)?)),
+    },
 ];
 
 /// Moves that would not be worth it, one after the other, after which no further is looked at.
 const REFUSALS: u32 = 64;
+/// Each tier is filled up to this share, if nothing else is said.
+const USUAL_SHARE: f64 = 0.9;
 /// A record is in its tier if so much of it is.
 const THERE: f64 = 0.98;
 
@@ -168,7 +182,7 @@ mod tests {
 
     fn moves(name: &str, items: &[Item], rooms: &[(u64, u64)], worth: &dyn Fn(&Swap) -> bool) -> Vec<(u64, usize)> {
         let line = |random: f64| Lines { random, ..Lines::default() };
-        let now = Now { prices: (0..rooms.len()).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
+        let now = Now { interval: 1, prices: (0..rooms.len()).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
         let judge = Judge { now: &now, cost: &|bytes, _, _| bytes as f64 / MIB as f64, worth };
         let rooms: Vec<Room> =
             rooms.iter().map(|&(limit, used)| Room { limit: limit * MIB, used: used * MIB }).collect();

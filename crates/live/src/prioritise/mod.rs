@@ -4,6 +4,7 @@ mod apb;
 mod benefit;
 mod fifo;
 mod lru;
+mod own;
 
 use crate::item::Item;
 use crate::routines::{Routine, Value};
@@ -12,6 +13,8 @@ use policy::cost::moment::Lines;
 /// The moment of the decision.
 #[derive(Debug)]
 pub struct Now {
+    /// Number of the interval that has just ended.
+    pub interval: u32,
     /// What a line more of each kind costs in each tier, in ns ([`policy::cost::moment::Moment::prices`]).
     pub prices: Vec<Lines>,
 }
@@ -27,6 +30,11 @@ impl Now {
 pub trait Prioritise {
     /// A record's priority: the larger, the sooner it is put into the fastest tier. Between equals, those that are there stay.
     fn priority(&self, item: &Item, now: &Now) -> f64;
+
+    /// Why a user's own way is not asked any more.
+    fn failed(&self) -> Option<String> {
+        None
+    }
 }
 
 /// All of them, the usual one first.
@@ -55,6 +63,12 @@ pub const ALL: &[Routine<dyn Prioritise>] = &[
         source: "Flexible and Effective Object Tiering, ISMM 2023, section 3.4.2",
         make: |value| Value::none(value).map(|()| -> Box<dyn Prioritise> { Box::new(fifo::Fifo) }),
     },
+    Routine {
+        name: "script",
+        about: "your own: function `priority(o)` of the script VALUE",
+        source: "docs/live.md",
+        make: |value| Ok(Box::new(own::Own::load(value)?)),
+    },
 ];
 
 #[cfg(test)]
@@ -73,7 +87,7 @@ mod tests {
             of(100, 3, 9, lines(1.0, 0.0)),
             of(100, 8, 8, lines(0.0, 0.0)),
         ];
-        let now = Now { prices: vec![lines(100.0, 5.0), lines(300.0, 15.0)] };
+        let now = Now { interval: 9, prices: vec![lines(100.0, 5.0), lines(300.0, 15.0)] };
         for (name, first) in [("apb", 0), ("benefit", 1), ("lru", 2), ("fifo", 3)] {
             let routine = ALL.iter().find(|r| r.name == name).expect("it is in the table");
             let way = (routine.make)(None).expect("it takes no value");

@@ -2,6 +2,7 @@
 
 mod alloc;
 mod llcmpi;
+mod own;
 mod time;
 mod worth_it;
 
@@ -40,6 +41,11 @@ pub trait Trigger {
         true
     }
 
+    /// Why a user's own way is not asked any more.
+    fn failed(&self) -> Option<String> {
+        None
+    }
+
     /// It needs to know how many instructions are executed.
     fn counts_instructions(&self) -> bool {
         false
@@ -71,6 +77,12 @@ pub const ALL: &[Routine<dyn Trigger>] = &[
         about: "when cache misses for each instruction differ so many times from their mean of ten intervals [2]",
         source: "Flexible and Effective Object Tiering, ISMM 2023, section 3.4.3",
         make: |value| Ok(Box::new(llcmpi::Llcmpi::new(Value::positive(value, 2.0)?))),
+    },
+    Routine {
+        name: "script",
+        about: "your own: functions `due(interval, allocated, misses)` and, if you like, `worth(gain, cost)` of the script VALUE",
+        source: "docs/live.md",
+        make: |value| Ok(Box::new(own::Own::load(value)?)),
     },
 ];
 

@@ -4,6 +4,9 @@
 
 use super::{Lately, Swap, Trigger};
 
+/// The reason that is given for all decisions.
+pub const WHY: &str = "moves are worth their cost";
+
 pub struct WorthIt {
     /// The gain is to be so many times the cost.
     pub times: f64,
@@ -11,7 +14,7 @@ pub struct WorthIt {
 
 impl Trigger for WorthIt {
     fn due(&mut self, _: &Lately) -> Option<String> {
-        Some("moves are worth their cost".into())
+        Some(WHY.into())
     }
 
     fn worth(&self, swap: &Swap) -> bool {
