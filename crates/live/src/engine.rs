@@ -51,6 +51,8 @@ pub struct Engine<'a> {
     memories: Vec<Memory>,
     /// Most bytes of each that may be taken.
     capacities: Vec<u64>,
+    /// What is free of a tier.
+    free: fn(&Place) -> u64,
     processes: Vec<Process>,
     tables: Vec<Table>,
     young: Young,
@@ -102,6 +104,7 @@ impl<'a> Engine<'a> {
             places,
             memories,
             capacities,
+            free: Place::free,
             processes: Vec::new(),
             tables: Vec::new(),
             young: Young::default(),
@@ -272,7 +275,8 @@ impl<'a> Engine<'a> {
                 let now = rates.of(process, start, r);
                 r.rest = r.rest.saturating_sub(1);
                 if !(now.is_none() && r.heat == Default::default()) {
-                    let age = (self.interval + 1).saturating_sub(r.born).clamp(1, age);
+                    // In the interval of its birth it was no record, and nothing was counted for it.
+                    let age = self.interval.saturating_sub(r.born).clamp(1, age);
                     r.heat = self.routines.aggregate.aggregate(r.heat.lines(), now, age).into();
                 }
                 if r.tier != NOWHERE && !now.is_none() {
@@ -298,7 +302,7 @@ impl<'a> Engine<'a> {
             used[tier] += there;
             used[other] += r.resident() - there;
         }
-        let room = |(k, used): (usize, u64)| Room { limit: self.capacities[k].min(used + self.places[k].free()), used };
+        let room = |(k, used): (usize, u64)| Room { limit: self.capacities[k].min(used + (self.free)(&self.places[k])), used };
         used.into_iter().enumerate().map(room).collect()
     }
 
@@ -491,5 +495,124 @@ impl Sink for Engine<'_> {
             }
         }
         Ok(!self.mover.is_idle())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Names;
+    use model::{Figure, GbPerSec, Nanos, Origin, Platform, SiteId, SiteKind, Tier, TierKind};
+    use record::misses::{Line, Source};
+
+    const MIB: u64 = 1 << 20;
+
+    fn tier(name: &str, node: u32, capacity: u64, latency: u64) -> Tier {
+        let figure = |x: f64| Some(Figure::new(GbPerSec(x), Origin::User));
+        Tier {
+            name: name.into(),
+            kind: Figure::new(TierKind::Dram, Origin::User),
+            nodes: vec![node],
+            dir: None,
+            capacity: Some(Figure::new(Bytes(capacity), Origin::User)),
+            free: None,
+            latency: Some(Figure::new(Nanos(latency), Origin::User)),
+            loaded_latency: None,
+            loaded_bandwidth: None,
+            read_bandwidth: figure(10.0),
+            write_bandwidth: figure(10.0),
+            mixed_bandwidth: None,
+            coefficients: None,
+            near_cpus: String::new(),
+        }
+    }
+
+    fn options(fast: u32, slow: u32, trigger: &str) -> Options {
+        let tiers = vec![tier("fast", fast, 3 * MIB, 100), tier("slow", slow, 1 << 40, 300)];
+        Options {
+            program: "program".into(),
+            args: vec![],
+            threshold: Bytes(4096),
+            sampler: record::Sampler::None,
+            platform: Platform {
+                name: "two".into(),
+                description: String::new(),
+                source: String::new(),
+                llc: None,
+                cores: None,
+                tiers,
+            },
+            fast: None,
+            interval: Nanos(1_000_000_000),
+            split: Bytes(64 * MIB),
+            routines: Names { trigger: trigger.into(), ..Names::default() },
+            log: None,
+        }
+    }
+
+    fn object(id: u64, addr: u64, size: u64) -> Object {
+        let (site, kind) = (SiteId(id), SiteKind::Allocation);
+        Object { id, addr, size, site, tier: 0, tid: 1, alloc_ns: 0, realloc: false, kind }
+    }
+
+    fn miss(addr: u64) -> Miss {
+        let (line, source) = (Line::Missed, Source::Memory);
+        Miss { time_ns: 0, addr, ip: 0, latency_ns: 0, store: false, ahead: false, weight: 1000, source, line }
+    }
+
+    /// Three objects of 2 MiB of this very process, all in the fast tier, which holds one and a half. The second is hot, the third warm; one more
+    /// lives for less than an interval.
+    fn watched(options: &Options) -> (Engine<'_>, memmap2::MmapMut) {
+        let mut map = memmap2::MmapMut::map_anon(8 * MIB as usize).expect("there is memory");
+        map.fill(1);
+        let at = (map.as_ptr() as u64).next_multiple_of(PAGE);
+        let routines = Routines::new(&options.routines).expect("good names");
+        let mut engine = Engine::new(options, routines, Journal::none(), true, MIB);
+        let started = Started { pid: std::process::id(), ppid: 1, exe: "program".into(), start_ns: 0 };
+        engine.started(0, &started).expect("it is told");
+        (0..3).for_each(|n| engine.born(0, &object(n, at + n * 2 * MIB, 2 * MIB)).expect("it is told"));
+        engine.born(0, &object(3, at + 6 * MIB, PAGE)).expect("it is told");
+        engine.died(0, &object(3, at + 6 * MIB, PAGE), 5).expect("it is told");
+        for second in 1..=4u64 {
+            for n in 0..2000u64 {
+                engine.sampled(0, &miss(at + 2 * MIB + n * 64)).expect("it is told");
+                (n % 10 == 0).then(|| engine.sampled(0, &miss(at + 4 * MIB + n * 64)).expect("it is told"));
+            }
+            engine.tick(second * 1_000_000_000).expect("it works");
+        }
+        (engine, map)
+    }
+
+    fn queued(engine: &Engine<'_>) -> Vec<(u64, usize)> {
+        let first = engine.tables[0].iter().next().map_or(0, |(at, _)| at);
+        engine.mover.queued().map(|m| ((m.addr - first) / (2 * MIB), m.to)).collect()
+    }
+
+    #[test]
+    fn what_is_cold_makes_room_first() {
+        // The kernel has put all of it on node 0.
+        let options = options(0, 99, "time=1");
+        let (engine, _map) = watched(&options);
+        assert_eq!(engine.tables[0].len(), 3, "the one that died young has no record");
+        assert_eq!(engine.lived.most_records, 3);
+        assert_eq!(queued(&engine), [(0, 1), (2, 1)], "nine tenths of 3 MiB hold the hot one alone");
+        let heat = |n: usize| engine.tables[0].iter().nth(n).map(|(_, r)| r.heat.lines().misses());
+        assert_eq!((heat(0), heat(1), heat(2)), (Some(0.0), Some(2e6), Some(2e5)));
+    }
+
+    #[test]
+    fn what_pays_is_moved_and_nothing_else() {
+        // All of it lies in the slow tier, and the fast one is on a node that does not exist: it has no room.
+        let options = options(99, 0, "worth-it");
+        let (mut engine, _map) = watched(&options);
+        assert_eq!(queued(&engine), []);
+        // As if it had.
+        let (now, moment) = (5_000_000_000, [Lines::default(), Lines { random: 2.2e6, ..Lines::default() }]);
+        engine.free = |_| 3 * MIB;
+        engine.decide(now, 1e9, &moment, "asked");
+        assert_eq!(queued(&engine), [(1, 0)]);
+        // The kernel cannot move it there; the program and the engine live on.
+        assert!(!engine.act(now).expect("it says why"));
+        assert!(engine.lived.notes.iter().any(|n| n.starts_with("moving pages failed")), "{:?}", engine.lived.notes);
     }
 }

@@ -67,6 +67,12 @@ impl Mover {
         self.queue = moves.into_iter().collect();
     }
 
+    /// What is still to be begun.
+    #[cfg(test)]
+    pub fn queued(&self) -> impl Iterator<Item = &Move> {
+        self.queue.iter().map(|(m, _)| m)
+    }
+
     /// Nothing is to be done.
     pub fn is_idle(&self) -> bool {
         self.going.is_none() && self.queue.is_empty()
