@@ -302,7 +302,8 @@ impl<'a> Engine<'a> {
             used[tier] += there;
             used[other] += r.resident() - there;
         }
-        let room = |(k, used): (usize, u64)| Room { limit: self.capacities[k].min(used + (self.free)(&self.places[k])), used };
+        let room =
+            |(k, used): (usize, u64)| Room { limit: self.capacities[k].min(used + (self.free)(&self.places[k])), used };
         used.into_iter().enumerate().map(room).collect()
     }
 
