@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicI32, Ordering::*};
 use std::time::{Duration, Instant};
 use wire::mark;
 use wire::process::state;
-use wire::session::{Config, ENV, FAILED, LOADED, PASSED_OVER, PROCESS_SUFFIX, flags};
+use wire::session::{Config, ENV, FAILED, LOADED, PASSED_OVER, PROCESS_SUFFIX, PROGRAM_POLICY, flags};
 
 /// How long other processes are followed after the program itself has ended.
 pub const GRACE: Duration = Duration::from_secs(1);
@@ -226,6 +226,9 @@ impl Policy {
         let known = unsafe { libc::syscall(libc::SYS_get_mempolicy, mode, nodes, Policy::MOST, 0, 0) } == 0;
         let mut home = [0; Policy::WORDS];
         *home.get_mut(node as usize / 64)? = 1 << (node % 64);
+        if std::env::var_os(PROGRAM_POLICY).is_some() {
+            before = Policy { mode: libc::MPOL_DEFAULT, nodes: [0; Policy::WORDS] };
+        }
         known.then(|| Policy { mode: libc::MPOL_PREFERRED, nodes: home }.restore().then_some(before)).flatten()
     }
 
@@ -346,7 +349,7 @@ impl Launch {
 
     fn start(&self, session: &Session, signals: &Signals, policy: Option<Policy>) -> Result<Child, Error> {
         let mut command = Command::new(&self.program);
-        command.arg0(&self.name).args(&self.args).env(ENV, session.dir());
+        command.arg0(&self.name).args(&self.args).env(ENV, session.dir()).env_remove(PROGRAM_POLICY);
         command.env("LD_PRELOAD", preload(&self.runtime, session.dir())?);
         // A program of the tree that is built with AddressSanitizer would refuse to start with anything preloaded. The
         // runtime does nothing in it.

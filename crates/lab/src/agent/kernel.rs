@@ -112,7 +112,6 @@ pub fn counters() -> BTreeMap<String, u64> {
 }
 
 const CGROUPS: &str = "/sys/fs/cgroup";
-const LAUNCHER: &str = "launcher";
 
 /// The memory cgroup of the program.
 pub struct Cgroup {
@@ -126,7 +125,7 @@ impl Cgroup {
         let root = Path::new(CGROUPS);
         let dir = root.join("program");
         let make = || {
-            std::fs::write(root.join("cgroup.subtree_control"), "+memory +cpuset")?;
+            std::fs::write(root.join("cgroup.subtree_control"), "+memory")?;
             std::fs::create_dir(&dir)?;
             File::open(dir.join("memory.numa_stat"))
         };
@@ -158,24 +157,6 @@ impl Cgroup {
         // Nothing is left: nothing to do.
         let _ = std::fs::write(self.dir.join("cgroup.kill"), "1");
     }
-}
-
-/// A process that writes `0` to this file is in a cgroup of its own, and its children until they enter another one.
-pub fn entrance_of_launcher() -> Result<File, Error> {
-    let dir = Path::new(CGROUPS).join(LAUNCHER);
-    let make = || {
-        std::fs::create_dir(&dir)?;
-        entrance(&dir)
-    };
-    make().map_err(|e| Error(format!("the guest cannot make a cgroup for the launcher: {e}")))
-}
-
-/// The launcher may have memory of these nodes only; what it has elsewhere is moved there. Not before it is a program of its own: a child
-/// that has just been forked shares the agent's memory, and that would be moved with it.
-pub fn nodes_of_launcher(nodes: std::ops::Range<u32>) -> Result<(), Error> {
-    let file = Path::new(CGROUPS).join(LAUNCHER).join("cpuset.mems");
-    let list = format!("{}-{}", nodes.start, nodes.end - 1);
-    std::fs::write(&file, &list).map_err(|e| Error(format!("the guest cannot give the launcher the nodes {list}: {e}")))
 }
 
 fn entrance(dir: &Path) -> std::io::Result<File> {

@@ -1,6 +1,6 @@
 //! Starts the program: as its user, in its folder, with its limits, in its cgroup, under its memory policy.
 
-use super::kernel::{self, Cgroup};
+use super::kernel::Cgroup;
 use crate::Error;
 use crate::job::{Job, LANDING, PLAN, PLATFORM, Policy, Roi, SESSION, STDERR, STDIN, STDOUT, Terminal};
 use std::ffi::CString;
@@ -102,14 +102,19 @@ pub fn start(job: &Job, cgroup: &Cgroup) -> Result<Program, Error> {
     let user = job.user.clone();
     let folder = CString::new(job.folder.as_bytes()).map_err(|e| failed(e.into()))?;
     // The launcher of a guided program stays outside, and on the slow memory: the fast one is the program's.
-    let entrance = if guided { kernel::entrance_of_launcher()? } else { cgroup.entrance()? };
+    let entrance = if guided { None } else { Some(cgroup.entrance()?) };
+    if guided {
+        command.env(wire::session::PROGRAM_POLICY, "default");
+    }
     let has_terminal = job.terminal.is_some();
     let switch_on = job.roi == Some(Roi::Start) && !guided;
     let enter = move || {
         // SAFETY: all of these are async-signal-safe system calls on values made before the fork.
         unsafe {
-            if libc::write(entrance.as_raw_fd(), c"0".as_ptr().cast(), 1) != 1 {
-                return Err(io::Error::last_os_error());
+            if let Some(file) = &entrance {
+                if libc::write(file.as_raw_fd(), c"0".as_ptr().cast(), 1) != 1 {
+                    return Err(io::Error::last_os_error());
+                }
             }
             if guided {
                 take_precedence();
@@ -140,9 +145,6 @@ pub fn start(job: &Job, cgroup: &Cgroup) -> Result<Program, Error> {
     // SAFETY: the closure makes system calls only.
     unsafe { command.pre_exec(enter) };
     let child = command.spawn().map_err(failed)?;
-    if guided {
-        kernel::nodes_of_launcher(job.files_node..job.files_node + 1)?;
-    }
     Ok(Program { child, began_ns: clock.load(Relaxed), printed })
 }
 
@@ -199,7 +201,9 @@ fn memory_policy(job: &Job) -> Option<(libc::c_int, u64)> {
         Policy::Bind(node) => Some((MPOL_BIND, 1 << node)),
         Policy::Interleave => Some((MPOL_INTERLEAVE, all)),
         Policy::WeightedInterleave(_) => Some((MPOL_WEIGHTED_INTERLEAVE, all)),
-        Policy::FirstTouch | Policy::Kernel | Policy::Plan | Policy::Live(_) => None,
+        // The launcher's; the program's is the kernel's default ([`wire::session::PROGRAM_POLICY`]).
+        Policy::Plan | Policy::Live(_) => Some((MPOL_BIND, 1 << job.files_node)),
+        Policy::FirstTouch | Policy::Kernel => None,
     }
 }
 

@@ -4,7 +4,7 @@ use super::kernel::{self, Cgroup};
 use super::opened::Opened;
 use super::program::{self, Copied, now_ns};
 use crate::Error;
-use crate::job::{Files, Job, Policy, Reading, Report, Roi};
+use crate::job::{Files, Job, Reading, Report, Roi};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -31,9 +31,6 @@ pub fn run(job: &Job, session: &Path, cgroup: &Cgroup) -> Result<Report, Error> 
         if let Some(child) = first_child(&mut program.child)? {
             watched = child;
             start = program::take_over(child, job, cgroup)?;
-            if let Policy::Live(_) = job.policy {
-                kernel::nodes_of_launcher(0..job.nodes)?;
-            }
             // What the launcher did is not the program's.
             before = kernel::counters();
         }
