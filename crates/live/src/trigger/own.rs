@@ -1,7 +1,7 @@
 //! What a user's script says: `fn due(interval, allocated, misses)`, true or false, with the bytes allocated and the misses of the interval that has
 //! just ended; and if it has it `fn worth(gain, cost)`, true or false, of a move and what has to make room for it, both in ns.
 
-use super::worth_it::{WHY, WorthIt};
+use super::worth_it::{TIMES, WHY, WorthIt};
 use super::{Lately, Swap, Trigger};
 use crate::script::Script;
 
@@ -11,7 +11,7 @@ pub struct Own {
 }
 
 /// Goes on when the script has failed.
-const USUAL: WorthIt = WorthIt { times: 1.0 };
+const USUAL: WorthIt = WorthIt { times: TIMES };
 
 impl Own {
     pub fn load(file: Option<&str>) -> Result<Own, String> {
@@ -62,6 +62,10 @@ mod tests {
         let swap = Swap { gain: 3.0, cost: 2.0 };
         assert!(!own.worth(&swap) && own.worth(&Swap { gain: 5.0, ..swap }));
         assert!(own.due(&lately(4, 0, 0.0)).is_some(), "worth-it is due after each interval");
-        assert!(own.worth(&swap) && own.failed().is_some_and(|why| why.contains("no more")));
+        assert!(
+            !own.worth(&swap)
+                && own.worth(&Swap { gain: 5.0, ..swap })
+                && own.failed().is_some_and(|why| why.contains("no more"))
+        );
     }
 }
