@@ -214,22 +214,23 @@ impl<'a> Engine<'a> {
     }
 
     fn refused(&mut self, process: usize, why: &Refused) {
-        match why {
-            Refused::Gone => self.processes[process].over = true,
+        let note = match why {
+            Refused::Gone => String::new(),
             Refused::NotPermitted => {
-                self.processes[process].over = true;
-                self.lived.notes.push(format!(
-                    "the kernel does not permit to move the pages of process {} (move_pages): it changed its user or has \
-                     capabilities, or a container forbids it; it is observed only",
-                    self.processes[process].pid
-                ));
+                "the kernel does not permit to move the pages of a process (move_pages): it changed its user or has \
+                                      capabilities, or a container forbids it; it is observed only"
+                    .to_string()
             }
-            Refused::Other(what) => {
-                let note = format!("moving pages failed: {what}");
-                if !self.lived.notes.contains(&note) {
-                    self.lived.notes.push(note);
-                }
-            }
+            Refused::Other(what) => format!("moving pages failed: {what}"),
+        };
+        self.processes[process].over |= !matches!(why, Refused::Other(_));
+        self.tell(note);
+    }
+
+    /// What the user should know, each thing once.
+    fn tell(&mut self, note: String) {
+        if !note.is_empty() && !self.lived.notes.contains(&note) {
+            self.lived.notes.push(note);
         }
     }
 
@@ -351,6 +352,7 @@ impl<'a> Engine<'a> {
         }
         self.lived.decisions += 1;
         let sums = (moves.iter().map(|m| m.gain).sum(), moves.iter().map(|m| cost(m.bytes, m.from, m.to)).sum());
+        let rooms: Vec<_> = self.places.iter().zip(rooms).collect();
         self.journal.decision(now_ns, self.interval, why, &moves, sums, &rooms);
         let tables = &mut self.tables;
         let ends = moves.into_iter().filter_map(|m| {
@@ -385,7 +387,8 @@ impl<'a> Engine<'a> {
         self.lived.asked += done.moved.present;
         self.lived.there += done.moved.there;
         self.lived.moving.0 += done.took_ns;
-        self.journal.moved(now_ns, pid, r.site, done);
+        let between = [&self.places[m.from], &self.places[m.to]];
+        self.journal.moved(now_ns, pid, r.site, between, done);
     }
 }
 
@@ -472,11 +475,8 @@ impl Sink for Engine<'_> {
                 self.decide(now_ns, length_ns, &asked, &why);
             }
         }
-        for why in self.routines.failed() {
-            if !self.lived.notes.contains(&why) {
-                self.lived.notes.push(why);
-            }
-        }
+        let failed: Vec<String> = self.routines.failed().collect();
+        failed.into_iter().for_each(|why| self.tell(why));
         self.interval += 1;
         Ok(())
     }

@@ -61,24 +61,23 @@ struct Tier<'a> {
 /// The log, or none.
 pub struct Journal {
     file: Option<BufWriter<File>>,
-    places: Vec<Place>,
     failed: Option<String>,
 }
 
 impl Journal {
     /// No log.
     pub fn none() -> Journal {
-        Journal { file: None, places: Vec::new(), failed: None }
+        Journal { file: None, failed: None }
     }
 
     /// A log in this file.
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn create(path: &Path, places: Vec<Place>) -> Result<Journal, Error> {
+    pub fn create(path: &Path) -> Result<Journal, Error> {
         let file =
             File::create(path).map_err(|e| Error(format!("--log {}: it cannot be written: {e}", path.display())))?;
-        Ok(Journal { file: Some(BufWriter::new(file)), places, failed: None })
+        Ok(Journal { file: Some(BufWriter::new(file)), failed: None })
     }
 
     fn write(&mut self, line: &Line<'_>) {
@@ -91,42 +90,45 @@ impl Journal {
         }
     }
 
-    /// It was decided.
-    pub fn decision(&mut self, at_ns: u64, interval: u32, why: &str, moves: &[Move], sums: (f64, f64), rooms: &[Room]) {
+    /// It was decided. `rooms`: of each tier, with its place; `sums`: expected gain and cost of the moves, in ns.
+    pub fn decision(
+        &mut self,
+        at_ns: u64,
+        interval: u32,
+        why: &str,
+        moves: &[Move],
+        sums: (f64, f64),
+        rooms: &[(&Place, Room)],
+    ) {
         if self.file.is_none() {
             return;
         }
-        let places = std::mem::take(&mut self.places);
-        let tier = |(room, place): (&Room, &'_ Place)| (place.name.clone(), room.used, room.limit);
-        let tiers: Vec<_> = rooms.iter().zip(&places).map(tier).collect();
-        let tiers = tiers.iter().map(|(name, used, limit)| Tier { name, used: *used, limit: *limit }).collect();
+        let tiers =
+            rooms.iter().map(|(place, room)| Tier { name: &place.name, used: room.used, limit: room.limit }).collect();
         let bytes = moves.iter().map(|m| m.bytes).sum();
         let (gain_ns, cost_ns) = sums;
         self.write(&Line::Decision { at_ns, interval, why, moves: moves.len(), bytes, gain_ns, cost_ns, tiers });
-        self.places = places;
     }
 
-    /// Something was moved.
-    pub fn moved(&mut self, at_ns: u64, pid: i32, site: SiteId, done: &Done) {
+    /// Something was moved in a process, from one place to another.
+    pub fn moved(&mut self, at_ns: u64, pid: i32, site: SiteId, [from, to]: [&Place; 2], done: &Done) {
         if self.file.is_none() {
             return;
         }
-        let places = std::mem::take(&mut self.places);
         let (m, moved) = (&done.what, &done.moved);
         self.write(&Line::Move {
             at_ns,
             pid,
             addr: format!("{:x}", m.addr),
             site: site.to_string(),
-            from: &places[m.from].name,
-            to: &places[m.to].name,
+            from: &from.name,
+            to: &to.name,
             gain_ns: m.gain,
             bytes: moved.moved * PAGE,
             present: moved.present * PAGE,
             there: moved.there * PAGE,
             took_ns: done.took_ns,
         });
-        self.places = places;
     }
 
     /// Writes the rest out. Says why, if the log is not whole.
@@ -143,20 +145,21 @@ mod tests {
     use super::*;
     use crate::pages::Moved;
 
-    fn places() -> Vec<Place> {
-        ["dram", "cxl"].iter().map(|n| Place { name: (*n).into(), nodes: vec![] }).collect()
+    fn places() -> [Place; 2] {
+        ["dram", "cxl"].map(|n| Place { name: n.into(), nodes: vec![] })
     }
 
     #[test]
     fn a_decision_and_its_moves_are_lines_of_json() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("log");
-        let mut journal = Journal::create(&path, places()).expect("it can be made");
+        let mut journal = Journal::create(&path).expect("it can be made");
         let what = Move { process: 0, addr: 0x7000, bytes: 8192, from: 1, to: 0, gain: 5e6 };
-        let rooms = [Room { limit: 100, used: 50 }, Room { limit: 200, used: 0 }];
+        let [dram, cxl] = &places();
+        let rooms = [(dram, Room { limit: 100, used: 50 }), (cxl, Room { limit: 200, used: 0 })];
         journal.decision(1_000, 3, "moves are worth their cost", &[what], (5e6, 1e6), &rooms);
         let moved = Moved { present: 2, there: 2, moved: 1 };
-        journal.moved(2_000, 77, SiteId(255), &Done { what, moved, took_ns: 9 });
+        journal.moved(2_000, 77, SiteId(255), [cxl, dram], &Done { what, moved, took_ns: 9 });
         assert_eq!(journal.end(), None);
         let text = std::fs::read_to_string(&path).expect("it was written");
         let lines: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
@@ -172,16 +175,20 @@ mod tests {
 
     #[test]
     fn a_log_that_cannot_be_written_is_said_and_not_suffered() {
-        assert!(
-            Journal::create(Path::new("/nowhere/log"), places()).is_err_and(|e| e.0.contains("--log /nowhere/log"))
-        );
+        assert!(Journal::create(Path::new("/nowhere/log")).is_err_and(|e| e.0.contains("--log /nowhere/log")));
         if !Path::new("/dev/full").exists() {
             return;
         }
-        let mut journal = Journal::create(Path::new("/dev/full"), places()).expect("it opens");
+        let mut journal = Journal::create(Path::new("/dev/full")).expect("it opens");
         let what = Move { process: 0, addr: 0, bytes: 0, from: 0, to: 1, gain: 0.0 };
         for _ in 0..1000 {
-            journal.moved(0, 1, SiteId(1), &Done { what, moved: Moved::default(), took_ns: 0 });
+            journal.moved(
+                0,
+                1,
+                SiteId(1),
+                [&places()[0], &places()[1]],
+                &Done { what, moved: Moved::default(), took_ns: 0 },
+            );
         }
         assert!(journal.end().is_some_and(|why| why.contains("cannot be written")));
     }

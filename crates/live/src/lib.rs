@@ -33,9 +33,8 @@ pub use routines::{Names, list};
 use engine::Engine;
 use journal::Journal;
 use model::{Bytes, Nanos, Platform};
-use mover::Place;
 use record::launch::{Launch, find_runtime, now_ns};
-use record::{Outcome, Sampler, Sampling, program};
+use record::{Outcome, Sampler, Sampling, USUAL_LLC, program};
 use routines::Routines;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -44,9 +43,6 @@ use wire::session::flags;
 
 /// What went wrong, as one sentence for the user.
 pub use record::Error;
-
-/// Last-level cache to reckon with where the machine does not tell: a usual size of a core group.
-const USUAL_LLC: u64 = 32 << 20;
 
 /// What to run and how to place it.
 #[derive(Clone, Debug)]
@@ -121,13 +117,8 @@ pub fn live(options: &Options) -> Result<(Outcome, Lived), Error> {
             }
         }
     }
-    let tiers = options.platform.tiers.iter().filter(|t| !t.nodes.is_empty());
-    let places = tiers.map(|t| Place { name: t.name.clone(), nodes: t.nodes.clone() }).collect();
-    let journal = match &options.log {
-        Some(path) => Journal::create(path, places)?,
-        None => Journal::none(),
-    };
-    let llc = options.platform.llc.map_or(USUAL_LLC, |figure| figure.value.0);
+    let journal = options.log.as_deref().map_or(Ok(Journal::none()), Journal::create)?;
+    let llc = options.platform.llc.map_or(USUAL_LLC, |figure| figure.value).0;
     let mut engine = Engine::new(options, routines, journal, sampling.outside.is_some(), llc);
     let launch = Launch {
         program,
@@ -137,8 +128,7 @@ pub fn live(options: &Options) -> Result<(Outcome, Lived), Error> {
         flags: flags::EVENTS | sampling.flags,
         threshold: options.threshold.0,
         faults_per_second: sampling.faults_per_second,
-        // As the recorder does.
-        steps_per_second: 2 * sampling.faults_per_second,
+        steps_per_second: sampling.steps_per_second(),
         most_ppm: sampling.most_ppm,
         epoch_ns: now_ns(),
         plan: None,

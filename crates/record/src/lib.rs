@@ -41,7 +41,7 @@ pub mod touches;
 
 pub use launch::{Launch, Outcome};
 pub use recording::{Options, Progress, Recorded, record};
-pub use sampling::{LAB_PERIOD, Sampler, Sampling};
+pub use sampling::{LAB_PERIOD, Sampler, Sampling, USUAL_LLC};
 
 /// What went wrong, as one sentence for the user.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use crate::follow::{Object, Quiet, RawFrame, Sink, Stack, Started, Visit};
 use crate::launch::{Launch, Outcome, find_runtime, now_ns};
 use crate::misses::{ChunkMisses, Counts, Place, Source, Sourced};
 use crate::residency::SitePages;
-use crate::sampling::{PAGE_FAULT, Sampler, Sampling};
+use crate::sampling::{PAGE_FAULT, Sampler, Sampling, USUAL_LLC};
 use crate::touches::Touch;
 use crate::{Error, guide, program, statics, symbols};
 use foldhash::{HashMap, HashSet};
@@ -27,9 +27,6 @@ const UNWATCHED: u64 = 1 << 20;
 const UNWATCHED_NOTE: &str = "the page-fault sampler does not watch the program's own mappings of less than 2 MiB, which may \
                               be stacks, so nothing is known about their heat; the lab's sampler sees it (hearth lab run -- \
                               hearth record --sampler lab ...)";
-
-/// Last-level cache to reckon with where the machine does not tell: a usual size of a core group.
-const USUAL_LLC: Bytes = Bytes::mib(32);
 
 /// What to record and how.
 #[derive(Clone, Debug)]
@@ -129,8 +126,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         flags: flags::EVENTS | sampling.flags | guided,
         threshold: threshold.0,
         faults_per_second: sampling.faults_per_second,
-        // A step costs two signals, a visit one: twice as many steps as visits keep both at a few percent of a processor.
-        steps_per_second: 2 * sampling.faults_per_second,
+        steps_per_second: sampling.steps_per_second(),
         most_ppm: sampling.most_ppm,
         epoch_ns,
         plan: guide.as_ref().map(|g| g.image.clone()),
