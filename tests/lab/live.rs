@@ -55,3 +55,17 @@ fn the_papers_routines_can_be_combined() {
         assert!(priority != "apb" || !moves || there >= 0.99, "{placement}: {there}");
     }
 }
+
+/// With a cache so large that the guest's kernel gives huge pages unasked.
+#[test]
+fn huge_pages_are_moved_whole() {
+    let lab = Lab::enter();
+    let placement = "live/interval=20ms/trigger=time=3";
+    let options = ["--placement", placement, "--fast", "60MiB", "--llc", "32MiB", "--vcpus", "1", "--roi", "marks"];
+    let (_, figures) = lab.run(&options, &[&program("placed"), "6", "44", "4", "64"]);
+    let whole = figures["kernel"]["thp_migration_success"].as_u64().unwrap_or(0);
+    println!("{whole} huge pages were moved whole; {}", figures["landing"]);
+    assert!(whole >= 10, "{}", figures["kernel"]);
+    let did = &figures["landing"];
+    assert!(did["asked"].as_u64() > Some(0) && did["asked"] == did["there"], "{did}");
+}
