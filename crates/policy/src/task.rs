@@ -6,7 +6,7 @@ use crate::cost::segments::{self, Segment};
 use crate::cost::{Model, Shares};
 use crate::tiers::{self, TierUse};
 use crate::{Error, Options};
-use model::{Bytes, Coefficients, Observed, Parts, Platform};
+use model::{Bytes, Coefficients, Observed, Parts, Platform, SiteUse};
 use std::cell::OnceCell;
 
 /// A request for a plan, checked.
@@ -77,7 +77,8 @@ impl<'a> Task<'a> {
 
     /// Which parts of a site's objects are hot, if some are; looked up when first asked for.
     pub fn heat(&self, site: usize) -> Option<&Heat> {
-        self.heat.get_or_init(|| self.observed.sites.iter().map(Heat::of).collect()).get(site)?.as_ref()
+        let of = |(site, s): (usize, &SiteUse)| Heat::of(s, self.size(site).0 as f64 / s.peak.0.max(1) as f64);
+        self.heat.get_or_init(|| self.observed.sites.iter().enumerate().map(of).collect()).get(site)?.as_ref()
     }
 
     /// Splits a site: these parts of its objects lie in a tier, the others in the tier `rest`.
@@ -89,7 +90,8 @@ impl<'a> Task<'a> {
             of
         };
         let misses = self.heat(site).map_or(parts.share(), |heat| heat.share(parts));
-        shares.split_by_heat(site, &in_two(misses), &in_two(parts.share()));
+        let bytes = self.heat(site).map_or(parts.share(), |heat| heat.bytes(parts));
+        shares.split_by_heat(site, &in_two(misses), &in_two(bytes));
     }
 
     /// The predicted time of a plan that gives the sites these tiers, in ns, with what does not fit where it lands.

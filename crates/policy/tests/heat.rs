@@ -7,7 +7,7 @@ use hearth_policy::cost::Shares;
 use hearth_policy::cost::heat::Heat;
 use hearth_policy::policies::exact;
 use hearth_policy::{Options, Task};
-use model::{Bytes, Chunk, Parts, SiteUse, SizeClass};
+use model::{Bytes, Chunk, Parts, SiteKind, SiteUse, SizeClass};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -37,7 +37,7 @@ fn chunked(size: u64, misses: impl Fn(u64) -> f64, samples: u64) -> SiteUse {
 fn a_hot_eighth_is_found_and_chance_is_not_believed() {
     // 128 MiB in 16 chunks, two of them hot.
     let hot = chunked(128 * MIB, |n| if n == 6 || n == 7 { 900.0 } else { 10.0 }, 20);
-    let heat = Heat::of(&hot).unwrap();
+    let heat = Heat::of(&hot, 1.0).unwrap();
     let pieces = heat.pieces();
     assert_eq!(pieces[0].parts, (24..32).collect::<Vec<u32>>());
     assert_eq!(pieces.iter().map(|p| p.parts.len()).sum::<usize>(), 64);
@@ -52,9 +52,35 @@ fn a_hot_eighth_is_found_and_chance_is_not_believed() {
     assert_eq!(Heat::parts(&pieces, &[0.9, 0.015]).unwrap().to_string(), "24-31");
 
     let even = chunked(128 * MIB, |n| 100.0 + (n % 5) as f64 * 8.0, 10);
-    assert_eq!(Heat::of(&even), None, "such differences are chance with so few samples");
+    assert_eq!(Heat::of(&even, 1.0), None, "such differences are chance with so few samples");
     let uneven = chunked(128 * MIB, |n| 100.0 + (n % 5) as f64 * 8.0, 10_000);
-    assert!(Heat::of(&uneven).is_some(), "and are none with many");
+    assert!(Heat::of(&uneven, 1.0).is_some(), "and are none with many");
+}
+
+/// A static array of 128 MiB for the largest problem: this one has used two stretches of 16 MiB of it.
+#[test]
+fn what_was_never_touched_takes_no_room() {
+    let stretches = chunked(128 * MIB, |n| if n % 8 < 2 { 1e6 } else { 0.0 }, 100);
+    let heat = Heat::of(&stretches, 0.25).unwrap();
+    let pieces = heat.pieces();
+    let told: Vec<(usize, f64, f64)> = pieces.iter().map(|p| (p.parts.len(), p.misses, p.bytes)).collect();
+    assert_eq!(told, [(16, 1.0, 1.0), (48, 0.0, 0.0)]);
+    assert_eq!(Heat::parts(&pieces, &[0.5, 1.0]).unwrap().to_string(), "0-7", "half of what there is");
+    assert!((heat.bytes(Parts::of_mask(0xff).unwrap()) - 0.5).abs() < 1e-9);
+    // Half as much again is there and cold.
+    let pieces = Heat::of(&stretches, 0.375).unwrap().pieces();
+    assert!((pieces[0].bytes - 2.0 / 3.0).abs() < 1e-9 && (pieces[1].bytes - 1.0 / 3.0).abs() < 1e-9, "{pieces:?}");
+    // The planner gives it as much as fits, and no more.
+    let mut site = stretches;
+    (site.site.kind, site.resident) = (SiteKind::Static, Some(Bytes(32 * MIB)));
+    let misses = [site.misses()];
+    let seen = over_time(observed(vec![site]), &[&misses]);
+    let tiers = vec![timed("dram", 0, 12 * MIB, 100, 50.0, 50.0), timed("cxl", 1, 1 << 40, 300, 10.0, 10.0)];
+    let (machine, options) = (platform(tiers), Options::default());
+    let task = Task::new(&seen, &machine, &options).unwrap();
+    let solved = exact::solve(&task, Duration::from_secs(10)).unwrap();
+    let shares = solved.decision.shares(&task);
+    assert!((shares.of(0)[0] - 0.375).abs() < 1e-6, "{shares:?}");
 }
 
 #[test]
@@ -62,15 +88,15 @@ fn sites_of_several_sizes_and_small_ones_have_no_parts_to_choose() {
     let hot = |n: u64| if n == 0 { 900.0 } else { 1.0 };
     let mut two = chunked(128 * MIB, hot, 100);
     two.objects = 2;
-    assert_eq!(Heat::of(&two), None);
+    assert_eq!(Heat::of(&two, 1.0), None);
     let mut small = chunked(32 * MIB, hot, 100);
     small.largest = Bytes(16 * MIB);
-    assert_eq!(Heat::of(&small), None);
+    assert_eq!(Heat::of(&small, 1.0), None);
     let mut elsewhere = chunked(128 * MIB, hot, 100);
     elsewhere.load_misses *= 2.0;
-    assert_eq!(Heat::of(&elsewhere), None, "half of the misses are of no chunk");
+    assert_eq!(Heat::of(&elsewhere, 1.0), None, "half of the misses are of no chunk");
     // An object that ends within a chunk: its parts are smaller, and none is lost.
-    let cut = Heat::of(&chunked(97 * MIB, hot, 100)).unwrap();
+    let cut = Heat::of(&chunked(97 * MIB, hot, 100), 1.0).unwrap();
     assert!(
         (cut.share(Parts::of_mask(u64::MAX >> 1).unwrap()) + cut.share(Parts::of_mask(1 << 63).unwrap()) - 1.0).abs()
             < 1e-9

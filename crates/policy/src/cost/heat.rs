@@ -13,9 +13,12 @@ const PIECES: usize = 6;
 /// Share of a site's misses that must be known to lie in its chunks.
 const KNOWN: f64 = 0.9;
 
-/// The share of a site's misses in each of the 64 parts of its objects; together 1.
+/// The share of a site's misses in each of the 64 parts of its objects, and of the bytes that take room; together 1 each.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Heat([f64; OF]);
+pub struct Heat {
+    misses: [f64; OF],
+    bytes: [f64; OF],
+}
 
 /// Parts of about the same heat.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,18 +27,15 @@ pub struct Piece {
     pub parts: Vec<u32>,
     /// Their share of the misses.
     pub misses: f64,
-}
-
-impl Piece {
-    /// Their share of the bytes.
-    pub fn bytes(&self) -> f64 {
-        self.parts.len() as f64 / f64::from(Parts::OF)
-    }
+    /// Their share of the bytes that take room.
+    pub bytes: f64,
 }
 
 impl Heat {
-    /// What a profile says of a site whose objects are all of one size; `None`: nothing, or nothing that may not be chance.
-    pub fn of(site: &SiteUse) -> Option<Heat> {
+    /// What a profile says of a site whose objects are all of one size; `None`: nothing, or nothing that may not be chance. So much of
+    /// them, `there`, takes room: parts that were missed on, before all. A static array as large as the largest problem may be touched in
+    /// several stretches, and then its hot parts are all that there is of it.
+    pub fn of(site: &SiteUse, there: f64) -> Option<Heat> {
         let size = site.largest;
         let class = SizeClass::of(size)?;
         let one_size = site.objects == 1 || site.lives.len() as u64 == site.objects;
@@ -63,7 +63,7 @@ impl Heat {
         if chi <= freedom + 3.0 * (2.0 * freedom).sqrt() {
             return None;
         }
-        let mut heat = [0.0; OF];
+        let mut heat = [0.0f64; OF];
         let part = size.0 as f64 / OF as f64;
         for (i, heat) in heat.iter_mut().enumerate() {
             let (from, to) = (i as f64 * part, (i + 1) as f64 * part);
@@ -73,30 +73,42 @@ impl Heat {
                 *heat += c.misses() / misses * both / (b - a);
             }
         }
-        Some(Heat(heat))
+        let hot = heat.iter().filter(|h| **h > 0.0).count() as f64;
+        let (each, there) = (1.0 / OF as f64, there.clamp(f64::MIN_POSITIVE, 1.0));
+        let of_hot = each.min(there / hot.max(1.0));
+        let of_cold = (there - of_hot * hot).max(0.0) / (OF as f64 - hot).max(1.0);
+        let bytes = heat.map(|h| if h > 0.0 { of_hot } else { of_cold } / there);
+        Some(Heat { misses: heat, bytes })
     }
 
     /// Share of the misses that fall on these parts.
     pub fn share(&self, parts: Parts) -> f64 {
-        self.0.iter().enumerate().filter(|(i, _)| parts.mask() >> i & 1 == 1).map(|(_, heat)| heat).sum()
+        sum(&self.misses, parts)
+    }
+
+    /// Share of the bytes that take room which lie in these parts.
+    pub fn bytes(&self, parts: Parts) -> f64 {
+        sum(&self.bytes, parts)
     }
 
     /// All parts by heat, the hottest pieces first.
     pub fn pieces(&self) -> Vec<Piece> {
         let mut order: Vec<u32> = (0..Parts::OF).collect();
-        order.sort_by(|&a, &b| self.0[b as usize].total_cmp(&self.0[a as usize]).then(a.cmp(&b)));
+        order.sort_by(|&a, &b| self.misses[b as usize].total_cmp(&self.misses[a as usize]).then(a.cmp(&b)));
         let mut pieces: Vec<Piece> = Vec::new();
         let mut hottest = f64::INFINITY;
         for part in order {
-            let heat = self.0[part as usize];
+            let (heat, bytes) = (self.misses[part as usize], self.bytes[part as usize]);
             let last = pieces.len();
             match pieces.last_mut() {
-                Some(piece) if heat >= ALIKE * hottest || last == PIECES => {
+                // What takes no room is not taken together with what does.
+                Some(piece) if (heat >= ALIKE * hottest || last >= PIECES) && (bytes > 0.0) == (piece.bytes > 0.0) => {
                     piece.parts.push(part);
                     piece.misses += heat;
+                    piece.bytes += bytes;
                 }
                 _ => {
-                    pieces.push(Piece { parts: vec![part], misses: heat });
+                    pieces.push(Piece { parts: vec![part], misses: heat, bytes });
                     hottest = heat;
                 }
             }
@@ -105,20 +117,26 @@ impl Heat {
         pieces
     }
 
-    /// So many parts of each piece, of which some may not be whole: as many whole ones as those are together, the hottest first.
+    /// So many parts of each piece, of which some may not be whole: as many whole ones as those take room together, the hottest first.
     pub fn parts(pieces: &[Piece], shares: &[f64]) -> Option<Parts> {
-        let wanted: f64 = pieces.iter().zip(shares).map(|(p, s)| p.parts.len() as f64 * s).sum();
-        let (mut mask, mut left) = (0u64, (wanted + 1e-6).floor() as usize);
+        let mut left: f64 = pieces.iter().zip(shares).map(|(p, s)| p.bytes * s).sum::<f64>() + 1e-6;
+        let mut mask = 0u64;
         // First what each piece is given whole, then what is left over of all of them.
         for given in [|s: f64, n: usize| (s * n as f64 + 1e-6).floor() as usize, |_, n| n] {
             for (piece, &share) in pieces.iter().zip(shares) {
-                let count = given(share, piece.parts.len());
-                let free = piece.parts.iter().take(count).filter(|&&p| mask >> p & 1 == 0).take(left);
-                let new: u64 = free.map(|&p| 1 << p).sum();
-                left -= new.count_ones() as usize;
-                mask |= new;
+                let (count, each) = (given(share, piece.parts.len()), piece.bytes / piece.parts.len() as f64);
+                for part in piece.parts.iter().take(count) {
+                    if mask >> part & 1 == 0 && each <= left && each > 0.0 {
+                        left -= each;
+                        mask |= 1 << part;
+                    }
+                }
             }
         }
         Parts::of_mask(mask)
     }
+}
+
+fn sum(of: &[f64; OF], parts: Parts) -> f64 {
+    of.iter().enumerate().filter(|(i, _)| parts.mask() >> i & 1 == 1).map(|(_, share)| share).sum()
 }

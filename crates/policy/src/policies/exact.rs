@@ -398,8 +398,8 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(tiers: usize, weights: Vec<(f64, f64)>, mut column: impl FnMut() -> highs::Col) -> Columns {
-        Columns { columns: (0..tiers).map(|_| weights.iter().map(|_| column()).collect()).collect(), weights }
+    fn of(tiers: usize, weights: Vec<(f64, f64)>, mut column: impl FnMut((f64, f64)) -> highs::Col) -> Columns {
+        Columns { columns: (0..tiers).map(|_| weights.iter().map(|w| column(*w)).collect()).collect(), weights }
     }
 
     /// The one of a site that is in one piece.
@@ -574,10 +574,13 @@ impl<'a> Program<'a> {
                 let pieces = if parts { self.pieces(site) } else { &[] };
                 let weights: Vec<(f64, f64)> = match pieces {
                     [] => vec![(1.0, 1.0)],
-                    pieces => pieces.iter().map(|piece| (piece.misses, piece.bytes())).collect(),
+                    pieces => pieces.iter().map(|piece| (piece.misses, piece.bytes)).collect(),
                 };
-                Columns::of(last, weights, || {
-                    if split { p.add_column(0.0, 0.0..=1.0) } else { p.add_integer_column(0.0, 0..=1) }
+                // What takes no room is left to the slowest.
+                Columns::of(last, weights, |weights| match () {
+                    () if weights == (0.0, 0.0) => p.add_column(0.0, 0.0..=0.0),
+                    () if split => p.add_column(0.0, 0.0..=1.0),
+                    () => p.add_integer_column(0.0, 0..=1),
                 })
             })
             .collect();
@@ -588,7 +591,7 @@ impl<'a> Program<'a> {
         number.insert(task.sites(), first.len());
         let rest = |p: &mut RowProblem| {
             let mut bounds = std::iter::once(least..=1.0).chain(std::iter::repeat(0.0..=0.0));
-            Columns::of(last, vec![(1.0, 1.0)], || p.add_column(0.0, bounds.next().expect("one for each")))
+            Columns::of(last, vec![(1.0, 1.0)], |_| p.add_column(0.0, bounds.next().expect("one for each")))
         };
         first.push(rest(&mut p));
         // What cannot be moved has the same columns in each segment.
@@ -599,7 +602,7 @@ impl<'a> Program<'a> {
             for (n, &site) in self.sites.iter().enumerate().filter(|(_, s)| can_move(task, **s)) {
                 let bytes = alive(task, site, segment);
                 let part = whole == Whole::Some && can_move_parts(task, site);
-                next[n] = Columns::of(last, vec![(1.0, 1.0)], || {
+                next[n] = Columns::of(last, vec![(1.0, 1.0)], |_| {
                     if part { p.add_column(0.0, 0.0..=1.0) } else { p.add_integer_column(0.0, 0..=1) }
                 });
                 // Whatever it comes from, it costs at least as much as from where that is cheapest.
