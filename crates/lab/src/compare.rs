@@ -10,7 +10,7 @@ use crate::job::Reading;
 use crate::run::{self, Fast, Outcome, Placement, Progress, Request};
 use crate::scale::Scaled;
 use ::model::forecast::Forecast;
-use ::model::{Bytes, Comparison, Nanos, Observed, PlacementRun, Platform, Tier};
+use ::model::{Bytes, Comparison, Nanos, Observed, PlacementRun, Plan, Platform, Tier};
 use policy::Options;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -199,6 +199,14 @@ fn told_in_full(seen: &mut Observed, emulated: &Platform) {
     }
 }
 
+/// What a plan decides, without who decided it and why: plans of which this is the same put memory in the same places.
+fn decided(plan: &Plan) -> String {
+    let mut plan = plan.clone();
+    plan.policy.clear();
+    plan.sites.iter_mut().for_each(|site| site.why.clear());
+    policy::plan_file::to_toml(&plan)
+}
+
 /// NUMA balancing moves pages when its clock ticks, and what was touched just then is chance.
 fn runs_of(choice: &Choice) -> u32 {
     if *choice == Choice::Placement(Placement::Kernel) { CHANCE_RUNS } else { 1 }
@@ -230,19 +238,18 @@ impl Compare {
 
     fn cell(&self, name: &str, placement: Placement, percent: Option<f64>, run: u32) -> Result<Cell, Error> {
         let b = &self.base;
-        // A plan counts by what it says, a program by when it was built. Hearth is in the guest too, as the agent and the runtime.
-        let plan = match &placement {
-            Placement::Plan(file) => fs::read_to_string(file).unwrap_or_default(),
-            _ => String::new(),
+        // A plan counts by what it decides, a program by when it was built. Hearth is in the guest too, as the agent and the runtime.
+        let what = match &placement {
+            Placement::Plan(file) => decided(&policy::plan_file::read(file).map_err(|e| Error(e.to_string()))?),
+            _ => name.to_string(),
         };
         let hearth = run::program_identity(&[self.hearth.clone().into()])?;
         let runtime = b.runtime.as_ref().map(|r| run::program_identity(&[r.clone().into()])).transpose()?;
         let program = run::program_identity(&b.command)?;
         let model = crate::setup::model();
         let (platform, llc, vcpus, roi) = (&b.platform, b.llc, b.vcpus, b.roi);
-        let key = format!(
-            "{platform:?} {program} {llc:?} {vcpus} {roi:?} {model} {hearth} {runtime:?} {name} {percent:?} {plan}"
-        );
+        let key =
+            format!("{platform:?} {program} {llc:?} {vcpus} {roi:?} {model} {hearth} {runtime:?} {percent:?} {what}");
         let key = if run == 0 { key } else { format!("{key} run {run}") };
         let key = format!("{:016x}", crate::setup::identity([key.as_bytes()].into_iter()));
         Ok(Cell { name: name.to_string(), placement, percent, run, key, foreseen: None })
@@ -355,7 +362,9 @@ impl Compare {
                 *row = Some(known);
             }
         }
-        let open: Vec<usize> = (0..cells.len()).filter(|&i| rows[i].is_none()).collect();
+        // Of those that are the same, as plans of policies that decide alike, one is run.
+        let same = |&i: &usize| !cells[..i].iter().any(|c| c.key == cells[i].key);
+        let open: Vec<usize> = (0..cells.len()).filter(|&i| rows[i].is_none()).filter(same).collect();
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let (tell, told) = mpsc::channel();
         let tell = Mutex::new(tell);
@@ -383,11 +392,13 @@ impl Compare {
             loop {
                 match told.recv_timeout(ASK) {
                     Ok((at, Ok(outcome))) => {
-                        let row = Row::of(&cells[at], &outcome);
-                        kept.add(&cells[at], &row)?;
-                        done += 1;
-                        watcher.done(done, cells.len(), &row.run, false);
-                        rows[at] = Some(row);
+                        kept.add(&cells[at], &Row::of(&cells[at], &outcome))?;
+                        let alike = cells.iter().enumerate().filter(|(_, c)| c.key == cells[at].key);
+                        for (i, row) in alike.filter_map(|(i, c)| Some((i, kept.get(c)?))) {
+                            done += 1;
+                            watcher.done(done, cells.len(), &row.run, i != at);
+                            rows[i] = Some(row);
+                        }
                     }
                     Ok((at, Err(error))) => {
                         stop.store(true, Relaxed);
@@ -448,7 +459,9 @@ impl Row {
         // Not what it compacted.
         let between_nodes = |name: &str| name == "pgpromote_success" || name.starts_with("pgdemote_");
         let pages: u64 = outcome.kernel.iter().filter(|(name, _)| between_nodes(name)).map(|(_, pages)| pages).sum();
-        let by_plan = outcome.landing.as_ref().and_then(|l| l.pointer("/moved/bytes")?.as_u64()).unwrap_or(0);
+        // Of a plan, or of `hearth live`.
+        let told = |at| outcome.landing.as_ref().and_then(|l| l.pointer(at)?.as_u64()).unwrap_or(0);
+        let by_hearth = ["/moved/bytes", "/promoted", "/demoted"].map(told).iter().sum::<u64>();
         Row {
             run: PlacementRun {
                 placement: cell.name.clone(),
@@ -461,7 +474,7 @@ impl Row {
                 resident_fast: share(in_fast, in_all),
                 served_fast: share(served as f64, all as f64),
                 lines: all,
-                migrated: Bytes(pages * 4096 + by_plan),
+                migrated: Bytes(pages * 4096 + by_hearth),
                 notes: outcome.notes.clone(),
             },
             footprint: outcome.footprint.unwrap_or(outcome.peak),
@@ -495,11 +508,15 @@ impl Kept {
         Ok(Kept { rows: lines.map(|l| (l.key, l.row)).collect(), file })
     }
 
+    /// What was measured of this cell, or of one that is the same by another name.
     fn get(&self, cell: &Cell) -> Option<Row> {
-        self.rows.get(&cell.key).cloned()
+        let mut row = self.rows.get(&cell.key).cloned()?;
+        row.run.placement.clone_from(&cell.name);
+        Some(row)
     }
 
     fn add(&mut self, cell: &Cell, row: &Row) -> Result<(), Error> {
+        self.rows.insert(cell.key.clone(), row.clone());
         let line = Line { key: cell.key.clone(), row: row.clone() };
         let text = serde_json::to_string(&line).map_err(|e| Error(e.to_string()))?;
         let mut file =
