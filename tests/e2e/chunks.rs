@@ -24,7 +24,7 @@ fn found_in(kind: SiteKind, name: &str, hot: usize) {
         let (eighth, share) = (n / 2, chunk.misses() / site.misses());
         match eighth {
             _ if eighth == hot => assert!((0.25..0.7).contains(&share), "chunk {n}: {share}"),
-            _ => assert!(share < 0.05, "chunk {n}: {share}"),
+            _ => assert!(share < 0.08, "chunk {n}: {share}"),
         }
         // A huge page may reach from one eighth into the next.
         let resident = chunk.resident.expect("read back");

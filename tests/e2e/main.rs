@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod chunks;
+mod daemon;
 mod ends;
 mod kept;
 mod kinds;

@@ -3,6 +3,7 @@
 
 mod calibration;
 mod compare;
+mod daemon;
 mod ends;
 mod functions;
 mod guest;

@@ -1,17 +1,21 @@
 //! The `hearth` command: one file a verb, nothing else.
 
+mod daemon;
 mod diff;
 mod errors;
 mod import;
 mod lab;
 mod live;
 mod output;
+mod placing;
 mod plan;
 mod platform;
 mod record;
 mod report;
 mod run;
 mod sampler;
+mod status;
+mod stop;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -34,6 +38,9 @@ enum Verb {
     Plan(plan::Args),
     Run(run::Args),
     Live(live::Args),
+    Daemon(daemon::Args),
+    Status(status::Args),
+    Stop(stop::Args),
     Lab(lab::Args),
     /// The first process of the lab's guest; of no use elsewhere
     #[command(hide = true)]
@@ -59,6 +66,9 @@ fn main() -> ExitCode {
         Verb::Plan(args) => plan::run(args),
         Verb::Run(args) => run::run(args),
         Verb::Live(args) => live::run(args),
+        Verb::Daemon(args) => daemon::run(args),
+        Verb::Status(args) => status::run(args),
+        Verb::Stop(args) => stop::run(args),
         Verb::Lab(args) => lab::run(args),
         Verb::LabAgent => Err(::lab::agent::run().into()),
     };

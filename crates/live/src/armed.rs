@@ -27,6 +27,11 @@ impl Armed {
         self.0.push_back((interval, site, exposure));
     }
 
+    /// A process has ended; its number may be another one's soon.
+    pub fn forget(&mut self, process: usize) {
+        self.0.retain(|(.., exposure)| exposure.process as usize != process);
+    }
+
     /// Visits of an interval.
     pub fn visits(&self, interval: u32) -> usize {
         self.0.iter().rev().take_while(|(at, ..)| *at == interval).filter(|(.., e)| e.visit.is_some()).count()

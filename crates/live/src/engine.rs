@@ -12,7 +12,8 @@ use crate::phase::{Difference, Phase};
 use crate::prioritise::Now;
 use crate::rates::Rates;
 use crate::routines::Routines;
-use crate::table::{NOWHERE, PAGE, Record, Table};
+use crate::status::{Board, ProgramStatus, Status, TierStatus};
+use crate::table::{HUGE, NOWHERE, PAGE, Record, Table};
 use crate::trigger::Lately;
 use crate::young::{Born, Young};
 use crate::{Lived, Options};
@@ -24,6 +25,7 @@ use profile::estimate::Exposure;
 use record::Error;
 use record::follow::{Object, Quiet, Sink, Started, Visit};
 use record::misses::Miss;
+use record::owner::Owner;
 use std::time::{Duration, Instant};
 
 /// Pages that are looked up after each interval, at most.
@@ -32,6 +34,12 @@ const LOOKS: usize = 1 << 15;
 const LOOKS_EACH: u64 = 16;
 /// Intervals for which a record that could not be moved is left alone.
 const REST: u8 = 50;
+/// Notes that are kept.
+const MOST_NOTES: usize = 100;
+/// Records of one process: more are not placed.
+const MOST_RECORDS: usize = 1 << 22;
+/// Pieces of one object: of a larger one nothing is known but that somebody made it up.
+const MOST_PIECES: u64 = 1 << 18;
 /// What a step of moving may take before rings are looked at again.
 const TURN: Duration = Duration::from_millis(2);
 
@@ -39,6 +47,8 @@ const TURN: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 struct Process {
     pid: i32,
+    uid: u32,
+    exe: String,
     over: bool,
 }
 
@@ -78,6 +88,7 @@ pub struct Engine<'a> {
     mover: Mover,
     journal: Journal,
     lived: Lived,
+    board: Option<Board>,
 }
 
 impl<'a> Engine<'a> {
@@ -124,7 +135,48 @@ impl<'a> Engine<'a> {
             mover: Mover::default(),
             journal,
             lived,
+            board: None,
         }
+    }
+
+    /// Shows its state on a board after each interval, beginning now. Time counts from now on.
+    pub fn show_on(&mut self, board: Board) {
+        self.began_ns = record::now_ns();
+        self.board = Some(board);
+        self.show();
+    }
+
+    fn show(&self) {
+        let Some(Ok(mut board)) = self.board.as_ref().map(|b| b.lock()) else { return };
+        let alive = |(i, p): (usize, &Process)| {
+            let none = ProgramStatus { resident: vec![Bytes(0); self.places.len()], ..ProgramStatus::default() };
+            let mut of = ProgramStatus { pid: p.pid as u32, uid: p.uid, exe: p.exe.clone(), ..none };
+            for (_, r) in self.tables[i].iter() {
+                of.records += 1;
+                of.misses_per_second += r.heat.lines().misses();
+                r.divided(of.resident.len()).for_each(|(tier, bytes)| of.resident[tier].0 += bytes);
+            }
+            (!p.over).then_some(of)
+        };
+        let mut programs: Vec<ProgramStatus> = self.processes.iter().enumerate().filter_map(alive).collect();
+        programs.sort_by_key(|p| (p.resident.first().map(|b| std::cmp::Reverse(b.0)), p.pid));
+        let rooms = self.places.iter().zip(self.rooms());
+        let tier = |(place, room): (&Place, Room)| TierStatus {
+            name: place.name.clone(),
+            used: Bytes(room.used),
+            limit: Bytes(room.limit),
+        };
+        *board = Status {
+            pid: std::process::id(),
+            intervals: self.interval - 1,
+            interval: self.options.interval,
+            tiers: rooms.map(tier).collect(),
+            programs,
+            promoted: self.lived.promoted,
+            demoted: self.lived.demoted,
+            decisions: self.lived.decisions,
+            notes: self.lived.notes.clone(),
+        };
     }
 
     /// What it has done.
@@ -137,6 +189,9 @@ impl<'a> Engine<'a> {
 
     fn keep(&mut self, b: &Born) {
         let Some(table) = self.tables.get_mut(b.process as usize) else { return };
+        if table.len() >= MOST_RECORDS || b.size() / self.options.split.0.max(HUGE) > MOST_PIECES {
+            return;
+        }
         table.add(b.addr, b.size(), self.options.split.0, Record::new(b.site, b.kind, self.interval));
     }
 
@@ -296,12 +351,8 @@ impl<'a> Engine<'a> {
     /// What records take of each tier, and may take.
     fn rooms(&self) -> Vec<Room> {
         let mut used = vec![0u64; self.places.len()];
-        for r in self.tables.iter().flat_map(|t| t.iter().map(|(_, r)| r)).filter(|r| r.tier != NOWHERE) {
-            let there = (r.resident() as f64 * r.there()) as u64;
-            let tier = usize::from(r.tier);
-            let other = if tier == 0 { used.len() - 1 } else { 0 };
-            used[tier] += there;
-            used[other] += r.resident() - there;
+        for r in self.tables.iter().flat_map(|t| t.iter().map(|(_, r)| r)) {
+            r.divided(used.len()).for_each(|(tier, bytes)| used[tier] += bytes);
         }
         let room =
             |(k, used): (usize, u64)| Room { limit: self.capacities[k].min(used + (self.free)(&self.places[k])), used };
@@ -394,9 +445,16 @@ impl<'a> Engine<'a> {
 
 impl Sink for Engine<'_> {
     fn started(&mut self, process: usize, s: &Started) -> Result<(), Error> {
-        debug_assert_eq!(process, self.processes.len());
-        self.processes.push(Process { pid: s.pid as i32, over: false });
-        self.tables.push(Table::default());
+        let uid = Owner::of(s.pid as i32).map_or(u32::MAX, |o| o.uid);
+        let new = Process { pid: s.pid as i32, uid, exe: s.exe.clone(), over: false };
+        match self.processes.get_mut(process) {
+            // The number of one that has ended is given to another.
+            Some(place) => *place = new,
+            None => {
+                self.processes.push(new);
+                self.tables.push(Table::default());
+            }
+        }
         Ok(())
     }
 
@@ -425,6 +483,8 @@ impl Sink for Engine<'_> {
         for rates in [&mut self.before.0, &mut self.asked] {
             rates.records.retain(|(of, _), _| *of != process);
         }
+        self.armed.forget(process);
+        self.mover.forget(process);
         Ok(())
     }
 
@@ -449,6 +509,15 @@ impl Sink for Engine<'_> {
         Ok(())
     }
 
+    /// A launcher tells them itself.
+    fn lost(&mut self, process: Option<usize>, _: &str, _: u64, note: &str) -> Result<(), Error> {
+        let who = process.and_then(|p| self.processes.get(p)).map_or(String::new(), |p| format!("process {}: ", p.pid));
+        if self.board.is_some() && self.lived.notes.len() < MOST_NOTES {
+            self.tell(format!("{who}{note}"));
+        }
+        Ok(())
+    }
+
     fn instructions(&mut self, count: u64) -> Result<(), Error> {
         let before = self.instructions.map_or(0, |(_, now)| now);
         self.instructions = Some((before, count));
@@ -462,7 +531,7 @@ impl Sink for Engine<'_> {
     fn tick(&mut self, now_ns: u64) -> Result<(), Error> {
         let length_ns = now_ns.saturating_sub(std::mem::replace(&mut self.began_ns, now_ns)).max(1) as f64;
         self.grow_up();
-        if self.places.len() > 1 {
+        if !self.places.is_empty() {
             self.look();
             let lately = Lately {
                 interval: self.interval,
@@ -471,13 +540,14 @@ impl Sink for Engine<'_> {
                 instructions: self.instructions.map(|(before, now)| now.saturating_sub(before) as f64),
             };
             let asked = self.aggregate(length_ns / 1e9);
-            if let Some(why) = self.routines.trigger.due(&lately) {
+            if let Some(why) = self.routines.trigger.due(&lately).filter(|_| self.places.len() > 1) {
                 self.decide(now_ns, length_ns, &asked, &why);
             }
         }
         let failed: Vec<String> = self.routines.failed().collect();
         failed.into_iter().for_each(|why| self.tell(why));
         self.interval += 1;
+        self.show();
         Ok(())
     }
 
@@ -531,8 +601,6 @@ mod tests {
     fn options(fast: u32, slow: u32, trigger: &str) -> Options {
         let tiers = vec![tier("fast", fast, 3 * MIB, 100), tier("slow", slow, 1 << 40, 300)];
         Options {
-            program: "program".into(),
-            args: vec![],
             threshold: Bytes(4096),
             sampler: record::Sampler::None,
             platform: Platform {

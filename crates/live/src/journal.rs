@@ -85,9 +85,13 @@ impl Journal {
         let written =
             serde_json::to_writer(&mut *file, line).map_err(std::io::Error::from).and_then(|()| file.write_all(b"\n"));
         if let Err(e) = written {
-            self.failed = Some(format!("the log ends before its time, since it cannot be written: {e}"));
-            self.file = None;
+            self.fail(&e);
         }
+    }
+
+    fn fail(&mut self, e: &std::io::Error) {
+        self.failed = Some(format!("the log ends before its time, since it cannot be written: {e}"));
+        self.file = None;
     }
 
     /// It was decided. `rooms`: of each tier, with its place; `sums`: expected gain and cost of the moves, in ns.
@@ -108,6 +112,10 @@ impl Journal {
         let bytes = moves.iter().map(|m| m.bytes).sum();
         let (gain_ns, cost_ns) = sums;
         self.write(&Line::Decision { at_ns, interval, why, moves: moves.len(), bytes, gain_ns, cost_ns, tiers });
+        // What was decided before can be read now, and is there should this process be killed.
+        if let Some(Err(e)) = self.file.as_mut().map(BufWriter::flush) {
+            self.fail(&e);
+        }
     }
 
     /// Something was moved in a process, from one place to another.

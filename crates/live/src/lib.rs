@@ -8,11 +8,13 @@
 //!    [`trigger`] whether it is time and worth it, [`enforce`] what is to be moved; each can be the user's own ([`script`]). The cost model is the planner's
 //!    ([`policy::cost::moment`]).
 //! 4. [`mover`] moves it, by [`pages`], in small steps between two looks at the rings, and reads back where it is. [`journal`]
-//!    writes down why.
+//!    writes down why. [`status`] is what it shows of itself.
+//! 5. A [`daemon`] does it for programs that come and go.
 
 mod aggregate;
 mod armed;
 mod counted;
+pub mod daemon;
 mod enforce;
 mod engine;
 mod item;
@@ -24,6 +26,7 @@ mod prioritise;
 mod rates;
 mod routines;
 mod script;
+pub mod status;
 mod table;
 mod trigger;
 mod young;
@@ -33,8 +36,8 @@ pub use routines::{Names, list};
 use engine::Engine;
 use journal::Journal;
 use model::{Bytes, Nanos, Platform};
-use record::launch::{Launch, find_runtime, now_ns};
-use record::{Outcome, Sampler, Sampling, USUAL_LLC, program};
+use record::launch::{Launch, find_runtime};
+use record::{Outcome, Sampler, Sampling, Scope, USUAL_LLC, now_ns, program};
 use routines::Routines;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -44,13 +47,18 @@ use wire::session::flags;
 /// What went wrong, as one sentence for the user.
 pub use record::Error;
 
-/// What to run and how to place it.
+/// What to run.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Program, as given.
-    pub program: OsString,
+pub struct Program {
+    /// As given.
+    pub name: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
+}
+
+/// How to place.
+#[derive(Clone, Debug)]
+pub struct Options {
     /// Smallest allocation that becomes an object of its own; smaller ones are grouped by site in blocks.
     pub threshold: Bytes,
     /// What makes the access samples.
@@ -98,32 +106,58 @@ pub struct Lived {
     pub notes: Vec<String>,
 }
 
-/// Runs the program and places its objects while it runs. An error means that it was not started.
-pub fn live(options: &Options) -> Result<(Outcome, Lived), Error> {
-    let program = program::check(&options.program)?;
-    let runtime = find_runtime()?;
-    let routines = Routines::new(&options.routines)?;
-    let mut sampling = Sampling::begin(options.sampler)?;
-    if routines.trigger.counts_instructions() {
-        let needs = |why: String| Error(format!("--trigger {}: {why}", options.routines.trigger));
-        match &mut sampling.outside {
-            Some(outside) => outside.count_instructions().map_err(needs)?,
-            None => {
-                let why = format!(
-                    "the sampler {} counts no misses; --sampler perf does, where the processor lets it",
-                    sampling.name
-                );
-                return Err(needs(why));
+impl Options {
+    /// The node for Hearth's own memory: fast memory is the programs'.
+    fn home(&self) -> Option<u32> {
+        self.platform.tiers.last().and_then(|t| t.nodes.first()).copied()
+    }
+}
+
+/// What an engine needs, made ready before any program is.
+struct Ready {
+    sampling: Sampling,
+    routines: Routines,
+    journal: Journal,
+    /// Bytes of the last-level cache.
+    llc: u64,
+}
+
+impl Ready {
+    fn of(options: &Options, scope: Scope) -> Result<Ready, Error> {
+        let routines = Routines::new(&options.routines)?;
+        let mut sampling = Sampling::begin(options.sampler, scope)?;
+        if routines.trigger.counts_instructions() {
+            let needs = |why: String| Error(format!("--trigger {}: {why}", options.routines.trigger));
+            match &mut sampling.outside {
+                Some(_) if scope == Scope::Everyone => {
+                    return Err(needs("a daemon does not count instructions; choose another one".into()));
+                }
+                Some(outside) => outside.count_instructions().map_err(needs)?,
+                None => {
+                    let why = format!(
+                        "the sampler {} counts no misses; --sampler perf does, where the processor lets it",
+                        sampling.name
+                    );
+                    return Err(needs(why));
+                }
             }
         }
+        let journal = options.log.as_deref().map_or(Ok(Journal::none()), Journal::create)?;
+        let llc = options.platform.llc.map_or(USUAL_LLC, |figure| figure.value).0;
+        Ok(Ready { sampling, routines, journal, llc })
     }
-    let journal = options.log.as_deref().map_or(Ok(Journal::none()), Journal::create)?;
-    let llc = options.platform.llc.map_or(USUAL_LLC, |figure| figure.value).0;
+}
+
+/// Runs the program and places its objects while it runs. An error means that it was not started.
+pub fn live(program: &Program, options: &Options) -> Result<(Outcome, Lived), Error> {
+    let path = program::check(&program.name)?;
+    let runtime = find_runtime()?;
+    let Ready { mut sampling, routines, journal, llc } = Ready::of(options, Scope::Program)?;
     let mut engine = Engine::new(options, routines, journal, sampling.outside.is_some(), llc);
     let launch = Launch {
-        program,
-        name: options.program.clone(),
-        args: options.args.clone(),
+        program: path,
+        name: program.name.clone(),
+        args: program.args.clone(),
         runtime,
         flags: flags::EVENTS | sampling.flags,
         threshold: options.threshold.0,
@@ -132,8 +166,7 @@ pub fn live(options: &Options) -> Result<(Outcome, Lived), Error> {
         most_ppm: sampling.most_ppm,
         epoch_ns: now_ns(),
         plan: None,
-        // Fast memory is the program's.
-        home: options.platform.tiers.last().and_then(|t| t.nodes.first()).copied(),
+        home: options.home(),
     };
     let outcome = launch.run_with(&mut engine, sampling.outside.as_deref_mut())?;
     let mut lived = engine.end();

@@ -67,6 +67,12 @@ impl Mover {
         self.queue = moves.into_iter().collect();
     }
 
+    /// A process has ended; its number may be another one's soon.
+    pub fn forget(&mut self, process: usize) {
+        self.queue.retain(|(m, _)| m.process != process);
+        self.going.take_if(|going| going.what.process == process);
+    }
+
     /// What is still to be begun.
     #[cfg(test)]
     pub fn queued(&self) -> impl Iterator<Item = &Move> {

@@ -77,6 +77,15 @@ impl Record {
         f64::from(self.there) / 255.0
     }
 
+    /// Bytes of it in each of so many tiers, as far as is known: what is not in its tier is taken to be in the slowest, or in the fastest.
+    pub fn divided(&self, tiers: usize) -> impl Iterator<Item = (usize, u64)> + use<> {
+        let tier = usize::from(self.tier);
+        let there = (self.resident() as f64 * self.there()) as u64;
+        let other = if tier == 0 { tiers.saturating_sub(1) } else { 0 };
+        let parts = [(tier, there), (other, self.resident() - there)];
+        parts.into_iter().filter(move |_| tier < tiers)
+    }
+
     /// Takes note of where pages were found: by tier, and those that were asked for.
     pub fn found(&mut self, tiers: &[u64], asked: u64) {
         let present: u64 = tiers.iter().sum();

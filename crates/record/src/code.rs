@@ -79,7 +79,7 @@ impl Code {
 
 impl File {
     fn read(path: &Path) -> Option<File> {
-        let file = std::fs::File::open(path).ok()?;
+        let file = crate::symbols::regular(path).ok()?;
         // SAFETY: a read-only private mapping of a file that is not expected to shrink while it is looked at.
         let map = unsafe { memmap2::Mmap::map(&file) }.ok()?;
         let elf = object::File::parse(&*map).ok()?;

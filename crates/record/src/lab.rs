@@ -2,9 +2,9 @@
 //! model shares with the guest.
 
 use crate::Error;
-use crate::launch::now_ns;
 use crate::misses::{Line, Miss, Source};
 use crate::outside::Outside;
+use crate::watch::now_ns;
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

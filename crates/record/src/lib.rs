@@ -26,8 +26,10 @@ pub mod maps;
 pub mod misses;
 pub mod open_files;
 pub mod outside;
+pub mod owner;
 pub mod pages;
 pub mod perf;
+pub mod pick_up;
 pub mod program;
 pub mod rebuilt;
 pub mod recording;
@@ -38,10 +40,13 @@ pub mod session;
 pub mod statics;
 pub mod symbols;
 pub mod touches;
+pub mod watch;
 
 pub use launch::{Launch, Outcome};
+pub use perf::open::Scope;
 pub use recording::{Options, Progress, Recorded, record};
 pub use sampling::{LAB_PERIOD, Sampler, Sampling, USUAL_LLC};
+pub use watch::now_ns;
 
 /// What went wrong, as one sentence for the user.
 #[derive(Debug, thiserror::Error)]

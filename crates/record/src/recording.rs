@@ -3,11 +3,13 @@
 use crate::chunks::Chunks;
 use crate::churn::{Churn, Told};
 use crate::follow::{Object, Quiet, RawFrame, Sink, Stack, Started, Visit};
-use crate::launch::{Launch, Outcome, find_runtime, now_ns};
+use crate::launch::{Launch, Outcome, find_runtime};
 use crate::misses::{ChunkMisses, Counts, Place, Source, Sourced};
+use crate::perf::open::Scope;
 use crate::residency::SitePages;
 use crate::sampling::{PAGE_FAULT, Sampler, Sampling, USUAL_LLC};
 use crate::touches::Touch;
+use crate::watch::now_ns;
 use crate::{Error, guide, program, statics, symbols};
 use foldhash::{HashMap, HashSet};
 use model::observed::Loss;
@@ -93,7 +95,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
             name.into()
         }
     };
-    let mut sampling = Sampling::begin(options.sampler)?;
+    let mut sampling = Sampling::begin(options.sampler, Scope::Program)?;
     let guide = options.plan.as_ref().map(|plan| guide::prepare(plan, &program)).transpose()?;
     let guided = if guide.is_some() { flags::PLAN } else { 0 };
     // What the plan places has to be recorded too.

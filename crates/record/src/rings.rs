@@ -1,11 +1,12 @@
 //! One observed process seen from outside: its mapped process file, its rings, and whether it still lives.
 
+use crate::owner::Owner;
 use model::{Apart, Module, SiteId, SiteKind};
 use profile::estimate::Burst;
 use std::fs::File;
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::*;
 use wire::event::{Event, Kind, MAX_BUILD_ID, MAX_PATH, MAX_SLOTS, SLOT_WORDS, decode, ended};
@@ -135,6 +136,10 @@ impl What {
 /// A process file, mapped; dropped, it is removed, and its memory given back as soon as the process is gone too.
 pub struct ProcessFile {
     path: PathBuf,
+    owner: Owner,
+    /// It stays when this is dropped.
+    kept: bool,
+    pid: i32,
     file: File,
     map: memmap2::MmapRaw,
     ready: [bool; MAX_RINGS],
@@ -155,27 +160,43 @@ pub enum NotYet {
 
 impl Drop for ProcessFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        if !self.kept {
+            let _acting = self.owner.act();
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
 impl ProcessFile {
-    /// Maps a process file and checks its header.
-    pub fn open(path: &Path) -> Result<ProcessFile, NotYet> {
+    /// Maps a process file and checks its header. It is to be the owner's, and its process too.
+    pub fn open(path: &Path, owner: Owner) -> Result<ProcessFile, NotYet> {
         let never = |why: String| NotYet::Never(format!("{}: {why}", path.display()));
-        let file = File::options().read(true).write(true).open(path).map_err(|e| never(e.to_string()))?;
+        let opened = {
+            let _acting = owner.act();
+            // Not to be held up by a pipe that somebody put there.
+            let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+            File::options().read(true).write(true).custom_flags(flags).open(path)
+        };
+        let file = opened.map_err(|e| match e.raw_os_error() {
+            // Some descriptors may be free again soon.
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => NotYet::Starting,
+            _ => never(e.to_string()),
+        })?;
         // Read before it is mapped: touching a page that the runtime has not allocated could fill a full tmpfs.
         let mut word = [0; 8];
         match file.metadata() {
-            Ok(m) if m.len() == FILE_BYTES as u64 => {}
+            Ok(m) if m.is_file() && m.len() == FILE_BYTES as u64 => {}
             _ => return Err(NotYet::Starting),
         }
         if file.read_exact_at(&mut word, 0).is_err() || u64::from_ne_bytes(word) != MAGIC {
             return Err(NotYet::Starting);
         }
         let map = memmap2::MmapOptions::new().len(FILE_BYTES).map_raw(&file).map_err(|e| never(e.to_string()))?;
-        let mut process =
-            ProcessFile { path: path.into(), file, map, ready: [false; MAX_RINGS], told: 0, alive: None, corrupt: 0 };
+        let ready = [false; MAX_RINGS];
+        let (path, kept, pid) = (path.to_path_buf(), false, 0);
+        let mut process = ProcessFile { path, owner, kept, pid, file, map, ready, told: 0, alive: None, corrupt: 0 };
+        // Looked at once: who has written it could write another one's.
+        process.pid = process.header().pid.load(Relaxed) as i32;
         let version = process.header().version.load(Acquire);
         if version != wire::WIRE_VERSION {
             return Err(never(format!(
@@ -187,6 +208,10 @@ impl ProcessFile {
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process.pid(), 0) };
         // SAFETY: a descriptor just made and owned by nobody else.
         process.alive = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) });
+        if !process.is_owners() {
+            let (path, pid, uid) = (process.path.display(), process.pid, owner.uid);
+            return Err(NotYet::Never(format!("{path}: process {pid} is not one of user {uid}'s; it is left alone")));
+        }
         Ok(process)
     }
 
@@ -198,7 +223,12 @@ impl ProcessFile {
 
     /// Process id.
     pub fn pid(&self) -> i32 {
-        self.header().pid.load(Relaxed) as i32
+        self.pid
+    }
+
+    /// Lets go of it and leaves it to the next recorder.
+    pub fn leave(mut self) {
+        self.kept = true;
     }
 
     /// Path of the executable.
@@ -211,6 +241,12 @@ impl ProcessFile {
         let header = self.header();
         let len = (header.text_len.load(Acquire) as usize).min(header.text.len());
         text(header.text[..len].iter().map(|b| b.load(Relaxed)))
+    }
+
+    /// Whether the process is still there and its owner's, where that is not who runs this: its number may have been made up, and it may have executed what
+    /// has rights of its own. Such a one is not to be looked into.
+    pub fn is_owners(&self) -> bool {
+        self.owner == Owner::me() || self.alive.is_some() && !self.gone() && self.owner.owns(self.pid)
     }
 
     /// The process has ended (its pidfd is readable, or there is no such process).
@@ -303,9 +339,14 @@ impl ProcessFile {
 /// User space ends at 2^57 at the latest; sums of such sizes cannot overflow.
 fn plausible(event: &Event<'_>) -> bool {
     match *event {
-        Event::Alloc { addr, size, .. } | Event::Unmap { addr, size } => addr < 1 << 57 && size < 1 << 48,
+        Event::Alloc { addr, size, .. } | Event::Unmap { addr, size } => can_lie(addr, size),
         _ => true,
     }
+}
+
+/// Whether so many bytes can lie at an address of user space.
+pub(crate) fn can_lie(addr: u64, size: u64) -> bool {
+    addr < 1 << 57 && size < 1 << 48
 }
 
 fn text(bytes: impl Iterator<Item = u8>) -> String {

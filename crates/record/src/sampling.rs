@@ -6,6 +6,7 @@ use crate::outside::Outside;
 use crate::perf::Perf;
 use crate::perf::cpu::Cpu;
 use crate::perf::events::{OTHERWISE, page_faults};
+use crate::perf::open::Scope;
 use model::Bytes;
 use wire::session::flags;
 
@@ -73,7 +74,7 @@ pub struct Sampling {
 
 impl Sampling {
     /// Makes a sampler ready, or says why it does not work here.
-    pub fn begin(sampler: Sampler) -> Result<Sampling, Error> {
+    pub fn begin(sampler: Sampler, scope: Scope) -> Result<Sampling, Error> {
         let blank = |name| Sampling {
             name,
             flags: 0,
@@ -91,14 +92,14 @@ impl Sampling {
         };
         Ok(match sampler {
             Sampler::Auto { faults_per_second, most_ppm } => {
-                return Sampling::best(Sampler::PageFault { faults_per_second, most_ppm });
+                return Sampling::best(Sampler::PageFault { faults_per_second, most_ppm }, scope);
             }
             Sampler::None => blank("none"),
             Sampler::PageFault { faults_per_second, most_ppm } => {
                 Sampling { flags: flags::SAMPLER, faults_per_second, most_ppm, ..blank(PAGE_FAULT) }
             }
-            Sampler::Perf { period } => perf(Perf::find(period)?),
-            Sampler::FirstTouches => perf(Perf::open(page_faults(), &Cpu::here())?),
+            Sampler::Perf { period } => perf(Perf::find(period, scope)?),
+            Sampler::FirstTouches => perf(Perf::open(page_faults(), &Cpu::here(), scope)?),
             Sampler::Lab { period } => {
                 let lab = Lab::find(period)?;
                 Sampling {
@@ -118,13 +119,13 @@ impl Sampling {
     }
 
     /// The best that works here; `faults` works everywhere.
-    fn best(faults: Sampler) -> Result<Sampling, Error> {
+    fn best(faults: Sampler, scope: Scope) -> Result<Sampling, Error> {
         let chosen = |what: Sampling, why: String| Sampling { chosen: Some(why), ..what };
         // In the guest there is no processor's sampling, and the lab's counts the misses of the machine that is emulated.
-        if let Ok(lab) = Sampling::begin(Sampler::Lab { period: LAB_PERIOD }) {
+        if let Ok(lab) = Sampling::begin(Sampler::Lab { period: LAB_PERIOD }, scope) {
             return Ok(chosen(lab, "sampler lab: this is the lab's guest".into()));
         }
-        match Sampling::begin(Sampler::Perf { period: None }) {
+        match Sampling::begin(Sampler::Perf { period: None }, scope) {
             Ok(perf) => {
                 let why = format!("sampler perf: {}", perf.how.as_deref().unwrap_or_default());
                 Ok(chosen(perf, why))
@@ -132,7 +133,7 @@ impl Sampling {
             Err(Error(why)) => {
                 let why = why.trim_start_matches("--sampler perf: ");
                 let why = why.strip_suffix(OTHERWISE).unwrap_or(why).trim_end_matches("; ");
-                let faults = Sampling::begin(faults)?;
+                let faults = Sampling::begin(faults, scope)?;
                 Ok(chosen(faults, format!("sampler page-fault: {why}")))
             }
         }

@@ -3,22 +3,31 @@
 //! It lies in memory (`/dev/shm`) so that events never touch a disk, falling back to `$XDG_RUNTIME_DIR` and
 //! `$TMPDIR`. Its owner holds a lock on a file in it: a directory whose lock is free was left behind by a killed
 //! recorder and is removed by the next one.
+//!
+//! A daemon's session *stands*: it has one name for each user and daemon, and programs that were started in it go on when the daemon ends. The next
+//! daemon finds it again. It is removed when nobody is in it any more.
 
 use crate::Error;
-use std::ffi::CString;
+use crate::owner::Owner;
+use std::ffi::{CString, OsString};
 use std::fs::{DirBuilder, File};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use wire::session::{CONFIG, Config, DOORBELL, PLAN};
+use std::time::Duration;
+use wire::session::{CONFIG, Config, DOORBELL, PLAN, PROCESS_SUFFIX};
 
 const LOCK: &str = "lock";
+/// Begins the name of a standing session, before its owner's number and its daemon's name.
+const STANDING: &str = "hearthd-";
 
-/// A session directory, removed when dropped.
+/// A session directory, removed when dropped; one that stands, if no process is in it.
 pub struct Session {
     dir: PathBuf,
+    owner: Owner,
+    standing: bool,
     doorbell: File,
     _lock: File,
 }
@@ -47,8 +56,7 @@ impl Session {
         DirBuilder::new().mode(0o700).create(&dir)?;
         let fill = || -> std::io::Result<Session> {
             let lock = private(&dir.join(LOCK))?;
-            // SAFETY: flock on an open descriptor.
-            if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            if !take(&lock) {
                 return Err(std::io::Error::last_os_error());
             }
             std::fs::write(dir.join(CONFIG), config.to_bytes())?;
@@ -56,24 +64,106 @@ impl Session {
                 let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
                 std::fs::write(dir.join(PLAN), bytes)?;
             }
-            let bell = dir.join(DOORBELL);
-            let name = CString::new(bell.as_os_str().as_bytes())?;
-            // SAFETY: `name` is a valid C string.
-            if unsafe { libc::mkfifo(name.as_ptr(), 0o600) } != 0 {
-                return Err(std::io::Error::last_os_error());
-            }
-            // Open for both directions, so that it never reads as ended between two processes.
-            let doorbell = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(&bell)?;
-            Ok(Session { dir: dir.clone(), doorbell, _lock: lock })
+            let doorbell = bell(&dir.join(DOORBELL))?;
+            Ok(Session { dir: dir.clone(), owner: Owner::me(), standing: false, doorbell, _lock: lock })
         };
         fill().inspect_err(|_| {
             let _ = std::fs::remove_dir_all(&dir);
         })
     }
 
+    /// The standing session of a user at the daemon of this name, made or found again.
+    pub fn stand(owner: Owner, daemon: &str, config: &Config) -> Result<Session, Error> {
+        let mut refusals = Vec::new();
+        for place in places() {
+            match Session::stand_in(&place, owner, daemon, config) {
+                Ok(session) => return Ok(session),
+                // In another place the programs that are in this one would never be found.
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => return Err(Error(e.to_string())),
+                Err(e) => refusals.push(format!("{}: {e}", place.display())),
+            }
+        }
+        Err(Error(format!("no directory for the session can be made ({})", refusals.join("; "))))
+    }
+
+    fn stand_in(place: &Path, owner: Owner, daemon: &str, config: &Config) -> std::io::Result<Session> {
+        let other = |what: &str| std::io::Error::other(what.to_string());
+        let dir = place.join(format!("{STANDING}{}-{daemon}", owner.uid));
+        let _acting = owner.act();
+        match DirBuilder::new().mode(0o700).create(&dir) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+        let found = std::fs::symlink_metadata(&dir)?;
+        if !found.is_dir() || found.uid() != owner.uid || found.mode() & 0o077 != 0 {
+            return Err(other(&format!(
+                "{} is not a private directory of user {}; remove it",
+                dir.display(),
+                owner.uid
+            )));
+        }
+        let lock = private(&dir.join(LOCK))?;
+        // Somebody may be sweeping up, or a daemon be at its end.
+        if !(0..50).any(|n| {
+            take(&lock) || {
+                std::thread::sleep(Duration::from_millis(n));
+                false
+            }
+        }) {
+            let why = format!("another daemon follows the programs of user {} in {}", owner.uid, dir.display());
+            return Err(std::io::Error::new(std::io::ErrorKind::WouldBlock, why));
+        }
+        clear_out(&dir);
+        // A program may be reading it at this moment: it gets the old one or the new one.
+        let fresh = dir.join(format!("{CONFIG}.new"));
+        let _ = std::fs::remove_file(&fresh);
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&fresh)?;
+        file.write_all(&config.to_bytes())?;
+        std::fs::rename(&fresh, dir.join(CONFIG))?;
+        let doorbell = bell(&dir.join(DOORBELL))?;
+        Ok(Session { dir, owner, standing: true, doorbell, _lock: lock })
+    }
+
+    /// Users that have a standing session at the daemon of this name.
+    pub fn standing(daemon: &str) -> Vec<Owner> {
+        let mut owners = Vec::new();
+        for entry in places().iter().flat_map(std::fs::read_dir).flatten().flatten() {
+            let name = entry.file_name();
+            let uid = name
+                .to_str()
+                .and_then(|n| n.strip_prefix(STANDING)?.strip_suffix(daemon)?.strip_suffix('-')?.parse::<u32>().ok());
+            let found = std::fs::symlink_metadata(entry.path()).ok().filter(|m| m.is_dir() && Some(m.uid()) == uid);
+            owners.extend(found.map(|m| Owner { uid: m.uid(), gid: m.gid() }));
+        }
+        owners.sort_by_key(|o| o.uid);
+        owners.dedup_by_key(|o| o.uid);
+        owners
+    }
+
+    /// Whether its directory is still there: a user's files in `/dev/shm` may be removed when he logs out.
+    pub fn is_there(&self) -> bool {
+        let _acting = self.owner.act();
+        let there = std::fs::metadata(self.dir.join(LOCK)).map(|m| (m.dev(), m.ino()));
+        there.is_ok_and(|there| self._lock.metadata().is_ok_and(|m| (m.dev(), m.ino()) == there))
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
     /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Names of the process files in it, and so many at most that nobody can keep a daemon busy with them.
+    pub fn files(&self) -> Vec<OsString> {
+        const MOST: usize = 1 << 16;
+        let _acting = self.owner.act();
+        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let names = entries.take(MOST).map(|entry| entry.file_name());
+        names.filter(|name| name.as_encoded_bytes().ends_with(PROCESS_SUFFIX.as_bytes())).collect()
     }
 
     /// The doorbell's descriptor, to wait on.
@@ -83,19 +173,86 @@ impl Session {
 
     /// Takes everything out of the doorbell.
     pub fn answer_bell(&self) {
-        let mut bytes = [0; 256];
-        while matches!((&self.doorbell).read(&mut bytes), Ok(n) if n == bytes.len()) {}
+        // Who rings all the time is not listened to all the time.
+        let mut bytes = [0; 4096];
+        for _ in 0..16 {
+            if !matches!((&self.doorbell).read(&mut bytes), Ok(n) if n == bytes.len()) {
+                return;
+            }
+        }
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
+        let _acting = self.owner.act();
+        if !self.standing || !clear_out(&self.dir) {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
     }
 }
 
 fn private(path: &Path) -> std::io::Result<File> {
-    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+/// Takes the lock on a file; false: somebody else has it.
+fn take(lock: &File) -> bool {
+    // SAFETY: flock on an open descriptor.
+    unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
+/// The doorbell, made if there is none.
+fn bell(path: &Path) -> std::io::Result<File> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: `name` is a valid C string.
+    let made = unsafe { libc::mkfifo(name.as_ptr(), 0o600) } == 0;
+    if !made && std::io::Error::last_os_error().kind() != std::io::ErrorKind::AlreadyExists {
+        return Err(std::io::Error::last_os_error());
+    }
+    // Open for both directions, so that it never reads as ended between two processes.
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let file = File::options().read(true).write(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.file_type().is_fifo() {
+        true => Ok(file),
+        false => Err(std::io::Error::other(format!("{} is not a pipe; remove it", path.display()))),
+    }
+}
+
+/// Removes the files of processes that are gone from a standing session; says whether some are there.
+fn clear_out(dir: &Path) -> bool {
+    let mut alive = false;
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(process) = name.to_str().and_then(|n| n.strip_suffix(PROCESS_SUFFIX)) else { continue };
+        let told =
+            process.split_once('.').and_then(|(pid, at)| Some((pid.parse().ok()?, u64::from_str_radix(at, 16).ok()?)));
+        match told.is_some_and(|(pid, start_ns)| lives(pid, start_ns)) {
+            true => alive = true,
+            false => _ = std::fs::remove_file(entry.path()),
+        }
+    }
+    alive
+}
+
+/// Whether the process that made its file at this time, in ns of CLOCK_MONOTONIC, still lives: one that has its number now and came later is
+/// another one.
+pub(crate) fn lives(pid: i32, start_ns: u64) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The name may have blanks and brackets; the 22nd field is when it came to life, in ticks since the machine started.
+    let ticks = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)?.parse::<u64>().ok());
+    let clock = |id| {
+        let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a valid timespec, and clocks that Linux has.
+        unsafe { libc::clock_gettime(id, &mut t) };
+        t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    };
+    // CLOCK_MONOTONIC stands still while the machine sleeps.
+    let slept = clock(libc::CLOCK_BOOTTIME).saturating_sub(clock(libc::CLOCK_MONOTONIC));
+    // SAFETY: no arguments that matter.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
+    ticks.is_some_and(|ticks| ticks * (1_000_000_000 / per_second) <= start_ns + slept + 1_000_000_000 / per_second)
 }
 
 fn prefix() -> String {
@@ -118,15 +275,15 @@ fn sweep(place: &Path) {
     let me = unsafe { libc::getuid() };
     for entry in entries.flatten() {
         let path = entry.path();
-        let ours = entry.file_name().as_bytes().starts_with(prefix().as_bytes())
+        let standing = entry.file_name().as_bytes().starts_with(format!("{STANDING}{me}-").as_bytes());
+        let ours = (standing || entry.file_name().as_bytes().starts_with(prefix().as_bytes()))
             && std::fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir() && m.uid() == me);
         if !ours {
             continue;
         }
         // No lock file yet: it is being made at this moment.
         let Ok(lock) = File::options().read(true).write(true).open(path.join(LOCK)) else { continue };
-        // SAFETY: flock on an open descriptor.
-        if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        if take(&lock) && !(standing && clear_out(&path)) {
             let _ = std::fs::remove_dir_all(&path);
         }
     }
@@ -163,11 +320,41 @@ mod tests {
         // A recorder that lives is left alone, one that was killed is swept up.
         sweep(place.path());
         assert!(dir.exists());
-        let Session { dir: _, doorbell, _lock } = &session;
+        let Session { doorbell, _lock, .. } = &session;
         // SAFETY: unlocks what this test locked, as the kernel does for a killed process.
         unsafe { libc::flock(_lock.as_raw_fd(), libc::LOCK_UN) };
         let _ = doorbell;
         sweep(place.path());
         assert!(!dir.exists());
+    }
+
+    #[test]
+    fn a_standing_session_stays_as_long_as_somebody_is_in_it() {
+        let place = tempfile::tempdir().unwrap();
+        let me = Owner::me();
+        let stand = || Session::stand_in(place.path(), me, "one", &config());
+        let session = stand().unwrap();
+        let dir = session.dir().to_owned();
+        assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+        assert!(stand().err().unwrap().to_string().starts_with("another daemon follows"), "there is one at a time");
+        let file = |pid: u32, at: u64| dir.join(format!("{pid}.{at:x}.proc"));
+        // This process; one that had its number long before; one that never was.
+        let here = file(std::process::id(), crate::now_ns());
+        for path in [&here, &file(std::process::id(), 1), &file(0x7fff_ffff, 1)] {
+            std::fs::write(path, "").unwrap();
+        }
+        drop(session);
+        let left = |dir: &Path| std::fs::read_dir(dir).unwrap().flatten().map(|e| e.path()).collect::<Vec<_>>();
+        assert!(left(&dir).contains(&here) && left(&dir).len() == 4, "config, lock, bell, {:?}", left(&dir));
+        sweep(place.path());
+        // The next daemon finds it.
+        let session = stand().unwrap();
+        assert!(here.exists() && session.dir() == dir);
+        std::fs::remove_file(&here).unwrap();
+        drop(session);
+        assert!(!dir.exists());
+        // Somebody has prepared something else there.
+        std::os::unix::fs::symlink("/tmp", &dir).unwrap();
+        assert!(stand().err().unwrap().to_string().ends_with("remove it"));
     }
 }

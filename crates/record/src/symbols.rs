@@ -92,6 +92,16 @@ fn unmangle_fortran(raw: &str, surely_fortran: bool) -> String {
     }
 }
 
+/// Opens a file to be mapped. A program may have put something else where its maps say that a file is, a pipe, at which one would wait for ever.
+pub(crate) fn regular(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::other("it is not a regular file")),
+    }
+}
+
 /// A mapped ELF file.
 pub(crate) struct Binary {
     path: PathBuf,
@@ -101,7 +111,7 @@ pub(crate) struct Binary {
 impl Binary {
     pub(crate) fn open(path: &Path) -> Result<Binary, String> {
         let say = |e: std::io::Error| format!("{} cannot be read: {e}", path.display());
-        let file = File::open(path).map_err(say)?;
+        let file = regular(path).map_err(say)?;
         // SAFETY: a read-only private mapping of a file that is not expected to shrink while it is looked at.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(say)?;
         Ok(Binary { path: path.to_owned(), map })

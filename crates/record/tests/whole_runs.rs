@@ -28,7 +28,7 @@ impl Process {
     fn new() -> Process {
         let session = PathBuf::from(std::env::var_os(ENV).unwrap());
         let config = Config::from_bytes(&std::fs::read(session.join(CONFIG)).unwrap()).unwrap();
-        let path = session.join(format!("{}.{:x}.proc", std::process::id(), record::launch::now_ns()));
+        let path = session.join(format!("{}.{:x}.proc", std::process::id(), record::now_ns()));
         let file = File::options().read(true).write(true).create_new(true).open(path).unwrap();
         file.set_len(FILE_BYTES as u64).unwrap();
         let map = memmap2::MmapOptions::new().len(FILE_BYTES).map_raw(&file).unwrap();
@@ -55,7 +55,7 @@ impl Process {
         bell.write_all(b"!").unwrap();
     }
     fn now(&self) -> u64 {
-        record::launch::now_ns() - self.epoch
+        record::now_ns() - self.epoch
     }
     fn ring(&self, i: usize) -> Ring {
         // SAFETY: as above, and i is below MAX_RINGS.

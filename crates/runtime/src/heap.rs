@@ -76,6 +76,11 @@ pub fn used(tier: usize) -> usize {
     HOOKS.get(tier).map_or(0, |h| h.cursor.load(Relaxed)).min(range::kept(tier))
 }
 
+/// Address of the word that says how many bytes of a tier's address space were ever in use.
+pub fn used_at(tier: usize) -> usize {
+    HOOKS.get(tier).map_or(0, |h| h.cursor.as_ptr() as usize)
+}
+
 /// Lets a tier grow no more; what it has used stays.
 pub fn close(tier: usize) -> usize {
     HOOKS.get(tier).map_or(0, |h| h.cursor.swap(range::tier_span(), AcqRel)).min(range::kept(tier))

@@ -225,7 +225,7 @@ fn close(addr: usize) -> Option<Object> {
 /// Everything that managing needs is there (it is set up by the first call of a process, and after a fork).
 #[inline]
 fn ready() -> bool {
-    process::attach() && objects::prepare(plan::tiers())
+    process::attach()
 }
 
 /// The site of the allocation in progress, its stack published if it is new.

@@ -32,7 +32,8 @@ static ARMABLE: AtomicBool = AtomicBool::new(false);
 
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
-/// A mapping, or what is left of it.
+/// A mapping, or what is left of it. A recorder may read the first three words ([`wire::tables::Tables::mappings`]).
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
     /// First address; 0: no mapping.
@@ -76,6 +77,11 @@ impl Mapping {
 /// Starts (or, with `usize::MAX`, stops) managing new mappings.
 pub fn manage_from(threshold: usize) {
     THRESHOLD.store(threshold, Relaxed);
+}
+
+/// Addresses of the word that holds the table's address, and of the one that says how many entries were ever in use.
+pub fn table_at() -> [usize; 2] {
+    [TABLE.as_ptr() as usize, USED.as_ptr() as usize]
 }
 
 /// In a forked child: whoever changed the table does not exist here.

@@ -4,6 +4,7 @@
 use crate::{heap, range, sys};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use wire::process::MAX_TIERS;
+use wire::tables::{SITE_BITS, SIZE_END};
 
 const PAGE: usize = 4096;
 static TABLE: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
@@ -40,11 +41,10 @@ impl Object {
     }
 }
 
-const SITE_BITS: u32 = 16;
 const HANDS_OFF: u64 = 1 << 63;
 const SPLIT: u64 = 1 << 62;
 /// Where it stands where a moved object lies, in four bits: 1 + tier, or 1 + number of tiers + number of its entry.
-const MOVED_AT: u32 = 58;
+const MOVED_AT: u32 = SIZE_END;
 const MOVED: u64 = 0xf << MOVED_AT;
 // No object is so large that its size would reach there.
 const _: () = assert!(range::MAX_TIER_SPAN <= 1 << (MOVED_AT - SITE_BITS));
@@ -59,6 +59,11 @@ pub fn prepare(tiers: usize) -> bool {
     let at = sys::map_table(pages * 8);
     TABLE.store(at as *mut AtomicU64, Release);
     at != 0
+}
+
+/// Address of the table; 0: there is none.
+pub fn table() -> usize {
+    TABLE.load(Acquire) as usize
 }
 
 /// Gives back the part of the table for what a tier does not use from `used` bytes on.
@@ -172,11 +177,10 @@ pub fn take(addr: usize) -> Option<Object> {
 }
 
 fn unpack(word: u64) -> Option<Object> {
-    let site = (word & ((1 << SITE_BITS) - 1)).checked_sub(1)? as usize;
+    let (site, bytes) = wire::tables::object(word)?;
     let moved = ((word & MOVED) >> MOVED_AT).checked_sub(1).map(|n| match (n as usize).checked_sub(MAX_TIERS) {
         None => Moved::To(n as u8),
         Some(entry) => Moved::Part(entry as u8),
     });
-    let bytes = ((word & !(HANDS_OFF | SPLIT | MOVED)) >> SITE_BITS) as usize;
-    Some(Object { site, bytes, split: word & SPLIT != 0, moved })
+    Some(Object { site, bytes: bytes as usize, split: word & SPLIT != 0, moved })
 }

@@ -4,7 +4,7 @@
 //! owner is gone, so that nothing has to happen at thread exit.
 
 use crate::tls::Thread;
-use crate::{heap, mapping, plan, recent, sampler, sandbox, sites, stack, start, sys};
+use crate::{heap, mapping, objects, plan, range, recent, sampler, sandbox, sites, stack, start, sys};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::event::{Event, Kind, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
@@ -12,6 +12,7 @@ use wire::mark;
 use wire::process::{
     FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, MAX_TIERS, Pushed, RING_BYTES, Ring, header, state, write_text,
 };
+use wire::tables::Tables;
 
 static FILE: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 static GENERATION: AtomicU32 = AtomicU32::new(1);
@@ -55,6 +56,19 @@ pub fn time() -> u64 {
 /// The same for a point of CLOCK_MONOTONIC.
 pub fn since_epoch(monotonic: u64) -> u64 {
     monotonic.wrapping_sub(EPOCH.load(Relaxed))
+}
+
+/// The session outlives its recorder ([`wire::session::flags::STANDING`]).
+static STANDING: AtomicBool = AtomicBool::new(false);
+
+/// A process that ends while no recorder is there takes its file with it. Called by the constructor.
+pub fn clean_up_alone() {
+    STANDING.store(true, Relaxed);
+}
+
+/// Whether it does.
+pub fn stands() -> bool {
+    STANDING.load(Relaxed)
 }
 
 /// Where process files are to lie: number of a NUMA node plus 1; 0: anywhere.
@@ -172,7 +186,8 @@ fn attach_slowly() -> bool {
 }
 
 fn open(pid: u32) -> bool {
-    let (Some(dir), true) = (start::session_dir(), sites::prepare()) else { return false };
+    let prepared = sites::prepare() && objects::prepare(plan::tiers());
+    let (Some(dir), true) = (start::session_dir(), prepared) else { return false };
     let time = time();
     // SAFETY: ATTACHING is held.
     let path = unsafe { &mut *PATH.0.get() };
@@ -196,11 +211,27 @@ fn open(pid: u32) -> bool {
         sys::call(libc::SYS_readlinkat, args)
     };
     write_text(&h.exe, exe.get(..len.max(0) as usize).unwrap_or(b""));
+    show_tables(&h.tables);
     h.state.store(state::RUNNING, Relaxed);
     h.magic.store(MAGIC, Release);
     FILE.store(file, Release);
     ring_doorbell();
     true
+}
+
+/// Says where the tables are, for a recorder that comes later than the objects in them.
+fn show_tables(tables: &Tables) {
+    let show = |word: &AtomicU64, value: usize| word.store(value as u64, Relaxed);
+    show(&tables.range, range::base());
+    show(&tables.tier_span, range::tier_span());
+    tables.used.iter().enumerate().take(plan::tiers()).for_each(|(tier, word)| show(word, heap::used_at(tier)));
+    show(&tables.objects, objects::table());
+    show(&tables.sites, sites::table());
+    show(&tables.site_bytes, size_of::<sites::Site>());
+    let [mappings, used] = mapping::table_at();
+    show(&tables.mappings, mappings);
+    show(&tables.mappings_used, used);
+    show(&tables.mapping_bytes, size_of::<mapping::Mapping>());
 }
 
 fn file_name<'a>(buffer: &'a mut [u8; 512], dir: &[u8], pid: u32, time: u64) -> Option<&'a CStr> {
@@ -266,6 +297,11 @@ fn create(path: &CStr) -> Option<*mut u8> {
 
 /// Wakes the recorder, if there is one; says whether there is.
 pub fn ring_doorbell() -> bool {
+    at_the_door(true)
+}
+
+/// Whether there is a recorder, which is woken if `ring`.
+fn at_the_door(ring: bool) -> bool {
     let Some(dir) = start::session_dir() else { return false };
     let mut path = [0u8; 512];
     let dir = dir.to_bytes();
@@ -282,7 +318,7 @@ pub fn ring_doorbell() -> bool {
             return false;
         }
         let byte = 1u8;
-        sys::call3(libc::SYS_write, fd as usize, &raw const byte as usize, 1);
+        sys::call3(libc::SYS_write, fd as usize, &raw const byte as usize, usize::from(ring));
         sys::call3(libc::SYS_close, fd as usize, 0, 0);
     }
     true
@@ -498,4 +534,8 @@ pub fn finish() {
         }
     }
     h.state.store(state::ENDED, Release);
+    if STANDING.load(Relaxed) && !at_the_door(false) {
+        // SAFETY: PATH was written before the file was made.
+        unsafe { sys::call3(libc::SYS_unlinkat, libc::AT_FDCWD as usize, (*PATH.0.get()).as_ptr() as usize, 0) };
+    }
 }

@@ -94,6 +94,11 @@ pub fn prepare() -> bool {
     true
 }
 
+/// Address of the table; 0: there is none.
+pub fn table() -> usize {
+    TABLE.load(Acquire) as usize
+}
+
 /// Number of sites.
 pub fn count() -> usize {
     (USED.load(Acquire) as usize).min(MAX_SITES)

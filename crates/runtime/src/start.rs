@@ -43,6 +43,9 @@ extern "C" fn start() {
     };
     process::set_epoch(config.epoch_ns);
     process::set_home(config.home);
+    if config.flags & flags::STANDING != 0 {
+        process::clean_up_alone();
+    }
     say_loaded();
     if let Some(why) = foreign::reason() {
         return pass_over(why);
@@ -107,6 +110,9 @@ fn say_loaded() {
 
 /// Tells the launcher, in one line, why this process is left alone.
 pub fn pass_over(why: &str) {
+    if process::stands() {
+        return; // nobody reads it, and it would only grow
+    }
     append(PASSED_OVER, why.as_bytes());
 }
 

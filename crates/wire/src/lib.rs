@@ -19,6 +19,7 @@ pub mod lab;
 pub mod mark;
 pub mod process;
 pub mod session;
+pub mod tables;
 
 /// Version of everything in a session; runtime and recorder must agree on it.
-pub const WIRE_VERSION: u32 = 9;
+pub const WIRE_VERSION: u32 = 10;

@@ -11,6 +11,7 @@
 //! slot of that beginning ([`Ring::end`]): a line that the thread's processor still has, instead of another event.
 
 use crate::event::{END_WORD, MAX_SLOTS, SLOT_WORDS, TAKEN, can_end, slots_of};
+use crate::tables::Tables;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 
 /// First word of a [`Header`].
@@ -121,6 +122,8 @@ pub struct Header {
     pub sampling: AtomicU32,
     /// Counts rings that have become ready, each once.
     pub rings_ready: AtomicU32,
+    /// Where its tables are.
+    pub tables: Tables,
     /// Counters.
     pub counters: Counters,
     /// Memory of this process that others of the session read or write directly: first address, and the one after the last;

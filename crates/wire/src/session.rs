@@ -44,6 +44,8 @@ pub mod flags {
     pub const PLAN: u64 = 4;
     /// Say who each process is, by a mark ([`crate::lab`]): only in the lab's guest is there anybody to see it.
     pub const LAB: u64 = 8;
+    /// The session is a daemon's: it stands while programs come and go, and the daemon may be away.
+    pub const STANDING: u64 = 16;
 }
 
 /// How the runtime is to behave in this session. Fixed layout; native byte order (one machine).

@@ -26,7 +26,7 @@ use crate::outside::Outside;
 use counter::Counter;
 use cpu::Cpu;
 use events::{Choice, Event, Every, Role};
-use open::Opened;
+use open::{Opened, Scope};
 use record::{Format, Record, Sample};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -64,17 +64,17 @@ impl Clock {
 }
 
 impl Perf {
-    /// Opens what this machine has, to be sampled every `period` events if it is given. The program must be started by this
-    /// thread. Errors: kernel, hypervisor, processor or privileges do not permit it; the sentence says what helps.
-    pub fn find(period: Option<u64>) -> Result<Perf, Error> {
+    /// Opens what this machine has, to be sampled every `period` events if it is given. A program must be started by this
+    /// thread, if it is not everyone's. Errors: kernel, hypervisor, processor or privileges do not permit it; the sentence says what helps.
+    pub fn find(period: Option<u64>, scope: Scope) -> Result<Perf, Error> {
         let cpu = Cpu::here();
         let choice = events::choose(&cpu, period).map_err(|why| Error(format!("--sampler perf: {why}")))?;
-        Perf::open(choice, &cpu)
+        Perf::open(choice, &cpu, scope)
     }
 
     /// Opens these events.
-    pub fn open(choice: Choice, cpu: &Cpu) -> Result<Perf, Error> {
-        let opened = Opened::open(&choice, cpu).map_err(|why| Error(format!("--sampler perf: {why}")))?;
+    pub fn open(choice: Choice, cpu: &Cpu, scope: Scope) -> Result<Perf, Error> {
+        let opened = Opened::open(&choice, cpu, scope).map_err(|why| Error(format!("--sampler perf: {why}")))?;
         Ok(Perf {
             formats: choice.events.iter().map(open::format).collect(),
             choice,

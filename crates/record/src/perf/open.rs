@@ -34,12 +34,12 @@ pub struct Opened {
     descriptors: Vec<OwnedFd>,
 }
 
-/// What is sampled of whom.
-#[derive(Clone, Copy, PartialEq)]
-enum Scope {
-    /// Of what this thread starts next.
+/// Whose accesses are sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those of the program that this thread starts next.
     Program,
-    /// Of everything.
+    /// Those of all programs on the machine.
     Everyone,
 }
 
@@ -61,15 +61,15 @@ pub fn format(event: &Event) -> Format {
 
 impl Opened {
     /// Opens what was chosen. An error is one sentence for the user.
-    pub fn open(choice: &Choice, cpu: &Cpu) -> Result<Opened, String> {
+    pub fn open(choice: &Choice, cpu: &Cpu, scope: Scope) -> Result<Opened, String> {
         open_files::make_room(2 * choice.events.len() * cpu.online.len());
-        match Opened::within(choice, cpu, Scope::Program) {
+        match Opened::within(choice, cpu, scope) {
             Err((libc::EINVAL, _, event)) if choice.events[event].role == Role::Ibs => {
                 Opened::within(choice, cpu, Scope::Everyone)
             }
             result => result,
         }
-        .map_err(|(errno, step, event)| refused(errno, step, &choice.events[event], cpu))
+        .map_err(|(errno, step, event)| refused(errno, step, &choice.events[event], cpu, scope))
     }
 
     fn within(choice: &Choice, cpu: &Cpu, scope: Scope) -> Result<Opened, (i32, Step, usize)> {
@@ -229,13 +229,17 @@ enum Step {
 }
 
 /// One sentence about why the kernel did not open an event, with the remedy.
-fn refused(errno: i32, step: Step, event: &Event, cpu: &Cpu) -> String {
+fn refused(errno: i32, step: Step, event: &Event, cpu: &Cpu, scope: Scope) -> String {
     let paranoid = kernel_says("perf_event_paranoid");
     let why = match (step, errno) {
         (Step::Map, libc::EPERM) => "the memory for its ring exceeds what this user may lock; raise it as root with \
                                      `sysctl kernel.perf_event_mlock_kb=2048`"
             .to_string(),
         (_, libc::EACCES | libc::EPERM) => match paranoid {
+            Some(level) if scope == Scope::Everyone && level > 0 => format!(
+                "kernel.perf_event_paranoid is {level}, which forbids users to sample programs that they did not start; allow \
+                 it as root with `sysctl kernel.perf_event_paranoid=0`, or let root run it"
+            ),
             Some(level) if event.user_only && level > 2 => format!(
                 "kernel.perf_event_paranoid is {level}, which forbids users to sample their own programs; allow it as root \
                  with `sysctl kernel.perf_event_paranoid=2`"
@@ -376,7 +380,7 @@ mod tests {
             (libc::EINVAL, Step::Open, false, "Invalid argument"),
             (libc::EACCES, Step::Open, false, ""),
         ] {
-            let why = refused(errno, step, &pebs, &cpu(guest));
+            let why = refused(errno, step, &pebs, &cpu(guest), Scope::Program);
             assert!(why.contains(word) && why.ends_with(OTHERWISE) && !why.contains('\n'), "{why}");
         }
     }

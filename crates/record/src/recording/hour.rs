@@ -3,9 +3,9 @@
 //! sinks on is the real thing. `bench/scale/run` shows the figures.
 
 use super::*;
-use crate::launch::pause_after;
 use crate::live::Live;
 use crate::misses::Misses;
+use crate::watch::pause_after;
 use std::time::{Duration, Instant};
 
 const S: u64 = 1_000_000_000;

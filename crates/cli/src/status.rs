@@ -1,0 +1,73 @@
+//! `hearth status`: what the daemon sees and does.
+
+use ::live::daemon::client;
+use ::live::daemon::talk::{Reply, Request};
+use ::live::status::Status;
+use anyhow::{Context, Result, bail};
+use comfy_table::{CellAlignment, Table};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Shows what the daemon sees and does: the fast memory, and what each program has of it
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where the daemon listens [default: your own daemon, or root's]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let Reply::Status { status } = client::ask(args.socket.as_deref(), Request::Status)? else {
+        bail!("the daemon gave another answer than was asked for; is it of another version?")
+    };
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&status).context("the status cannot be written as JSON")?),
+        false => print!("{}", shown(&status)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown(status: &Status) -> String {
+    let (pid, intervals, interval) = (status.pid, status.intervals, status.interval);
+    let mut out = format!("daemon {pid}: {intervals} intervals of {interval} so far\n");
+    for note in &status.notes {
+        out += &format!("  {note}\n");
+    }
+    for tier in &status.tiers {
+        out += &match tier.limit.0 {
+            u64::MAX => format!("  {:<8} {} of objects\n", tier.name, tier.used),
+            _ => format!("  {:<8} {} of objects, of {} that they may take\n", tier.name, tier.used, tier.limit),
+        };
+    }
+    out += &format!(
+        "  {} intervals asked for moves: {} went to faster memory, {} to slower\n",
+        status.decisions, status.promoted, status.demoted
+    );
+    if status.programs.is_empty() {
+        return out + "no programs; start one with `hearth live --attach -- PROGRAM`\n";
+    }
+    let mut table = Table::new();
+    table.load_preset(comfy_table::presets::NOTHING);
+    let mut head = vec!["process".to_string(), "user".into(), "objects".into()];
+    head.extend(status.tiers.iter().map(|t| t.name.clone()));
+    head.extend(["misses/s".to_string(), "program".into()]);
+    let columns = head.len();
+    table.set_header(head);
+    for p in &status.programs {
+        let mut row = vec![p.pid.to_string(), p.uid.to_string(), p.records.to_string()];
+        row.extend(p.resident.iter().map(|b| b.to_string()));
+        row.extend([format!("{:.0}", p.misses_per_second), p.exe.clone()]);
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().take(columns - 1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for line in table.to_string().lines() {
+        out += &format!("{}\n", line.trim_end());
+    }
+    out
+}

@@ -1,0 +1,101 @@
+//! The daemon's clients: they find its socket, make sure whose it is, and ask.
+
+use super::door::peer_of;
+use super::talk::{MOST_REPLY, Reply, Request};
+use crate::{Error, Program};
+use record::launch::dress;
+use record::owner::Owner;
+use record::program;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Where the daemon of root listens.
+const ROOTS: &str = "/run/hearth.sock";
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where a daemon of this user listens if nothing else is said.
+pub fn socket() -> PathBuf {
+    let uid = Owner::me().uid;
+    let run = std::env::var_os("XDG_RUNTIME_DIR").filter(|v| !v.is_empty());
+    match (uid, run) {
+        (0, _) => ROOTS.into(),
+        (_, Some(dir)) => Path::new(&dir).join("hearth.sock"),
+        _ => format!("/tmp/hearth-{uid}.sock").into(),
+    }
+}
+
+/// Asks the daemon at a socket; if none is given the user's own, or else root's.
+pub fn ask(at: Option<&Path>, what: Request) -> Result<Reply, Error> {
+    let places = at.map_or_else(|| vec![socket(), ROOTS.into()], |at| vec![at.to_path_buf()]);
+    let mut found = None;
+    for place in &places {
+        match UnixStream::connect(place) {
+            Ok(stream) => {
+                found = Some((place, stream));
+                break;
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
+            Err(e) => return Err(Error(format!("the daemon at {} cannot be reached: {e}", place.display()))),
+        }
+    }
+    let Some((place, mut stream)) = found else {
+        let place = places.first().map(|p| p.display().to_string()).unwrap_or_default();
+        return Err(Error(format!("no daemon listens at {place}; start one with `hearth daemon`")));
+    };
+    let me = Owner::me();
+    match peer_of(&stream) {
+        Some(peer) if peer.uid == 0 || peer.uid == me.uid => {}
+        _ => {
+            let place = place.display();
+            return Err(Error(format!(
+                "who listens at {place} is neither root nor you; give the right place with --socket"
+            )));
+        }
+    }
+    let fail = |e: std::io::Error| Error(format!("the daemon at {} gave no answer: {e}", place.display()));
+    stream.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
+    let mut text = serde_json::to_vec(&what).map_err(|e| fail(e.into()))?;
+    text.push(b'\n');
+    stream.write_all(&text).map_err(fail)?;
+    let mut line = String::new();
+    BufReader::new(stream.take(MOST_REPLY)).read_line(&mut line).map_err(fail)?;
+    match serde_json::from_str(&line).map_err(|e| fail(e.into()))? {
+        Reply::Refused { why } => Err(Error(why)),
+        reply => Ok(reply),
+    }
+}
+
+/// Waits until the daemon of this process id is gone.
+pub fn gone(pid: u32) -> Result<(), Error> {
+    // SAFETY: pidfd_open takes a pid and flags and returns a new descriptor or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Ok(());
+    }
+    // SAFETY: a descriptor just made and owned by nobody else.
+    let daemon = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let mut ended = libc::pollfd { fd: daemon.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid pollfd.
+    match unsafe { libc::poll(&mut ended, 1, PATIENCE.as_millis() as i32) } {
+        0 => Err(Error(format!("the daemon (process {pid}) was told to end and is still there"))),
+        _ => Ok(()),
+    }
+}
+
+/// Turns this process into the program, in the daemon's session. Returns if that is not possible.
+pub fn attach(at: Option<&Path>, program: &Program) -> Result<std::convert::Infallible, Error> {
+    let path = program::check(&program.name)?;
+    let Reply::Attached { session, runtime } = ask(at, Request::Attach)? else {
+        return Err(Error("the daemon gave another answer than was asked for; is it of another version?".into()));
+    };
+    let mut command = Command::new(&path);
+    command.arg0(&program.name).args(&program.args);
+    dress(&mut command, &runtime, &session)?;
+    Err(Error(format!("cannot start {}: {}", path.display(), command.exec())))
+}

@@ -1,0 +1,893 @@
+//! Follows what reports in sessions: finds the processes, empties their rings, hands each sample to its process, reads where pages are, and
+//! tells a [`Sink`] all of it.
+//!
+//! A launcher follows one session, that of its program; a daemon those of its users, which *stand* while programs come and go.
+
+use crate::code::Code;
+use crate::follow::{Follower, RawFrame, Sink, Started, Tally, tell};
+use crate::live::Live;
+use crate::maps::Layouts;
+use crate::misses::{Miss, Misses, TOLERANCE_NS};
+use crate::outside::Outside;
+use crate::pages::Refused;
+use crate::pick_up;
+use crate::residency::{self, Reading};
+use crate::rings::{NotYet, ProcessFile, Taken, What};
+use crate::session::Session;
+use model::observed::Loss;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+use wire::mark;
+use wire::process::state;
+use wire::session::{Config, FAILED, LOADED, PASSED_OVER, flags};
+
+/// Rings are emptied this often, and when one is half full, since then the doorbell rings: it holds 4096 one-slot events.
+const PERIOD: Duration = Duration::from_millis(50);
+/// So often while rings fill faster than that.
+const BUSY_PERIOD: Duration = Duration::from_millis(2);
+/// Times that the rings of a process are emptied at its end.
+const LAST_ROUNDS: u32 = 8;
+/// Least time between two looks at standing sessions, however often it rings.
+const STANDING_PAUSE: Duration = Duration::from_millis(1);
+/// Sites of which a standing watch keeps sums.
+const MOST_SITES: usize = 1 << 16;
+/// With nothing happening the recorder looks this rarely.
+const IDLE_PERIOD: Duration = Duration::from_millis(200);
+/// Events this young are held back: an older one of another thread may not have been read yet.
+const REORDER_NS: u64 = 1_000_000;
+/// Residency is read first after so long, then at this interval or more rarely if that would cost over 0.25 % of the time; of a
+/// run that is still short, 1 %.
+const FIRST_READING: Duration = Duration::from_millis(50);
+const READING: Duration = Duration::from_secs(1);
+const READING_COST: u32 = 400;
+/// Readings of many sites or processes are rarer, so that no more than so many rows a second come of them (30 bytes each).
+const READING_ROWS: u64 = 250;
+/// Percent of a process's life that the sampler should watch; less is said aloud.
+const WATCHED_ENOUGH: u64 = 50;
+/// Shorter processes are over before the sampler has begun; that is no loss to speak of.
+const SHORT_LIFE_NS: u64 = 500_000_000;
+/// Why there is nothing to show of a run.
+const UNLOADED: &str = "the runtime was not loaded into any process: the program removed LD_PRELOAD from its environment, or \
+                        runs where the session's directory cannot be seen (chroot, container)";
+const NO_ROOM: &str =
+    "a process could not make its file in the session's directory (is /dev/shm full?); it ran on its own allocator";
+const NO_RIGHTS: &str = "a forked process could not make its file in the session's directory (it changed its user, or /dev/shm is full); \
+                     it ran on its own allocator";
+const NOTHING: &str = "no process allocated anything as large as the threshold, so there was nothing to manage";
+
+/// A process that was observed.
+#[derive(Clone, Debug)]
+pub struct ProcessSummary {
+    /// Process id.
+    pub pid: u32,
+    /// Path of the executable.
+    pub exe: String,
+    /// Last [`wire::process::state`].
+    pub state: u32,
+    /// What the runtime said about itself; usually empty.
+    pub text: String,
+    /// The sampler worked.
+    pub sampling: bool,
+    /// Counters by name.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// CLOCK_MONOTONIC in ns.
+pub fn now_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec; CLOCK_MONOTONIC always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// What became of all that was followed.
+#[derive(Debug)]
+pub struct Watched {
+    /// Until the last process has ended, in ns since the epoch.
+    pub duration_ns: u64,
+    /// Processes, in order of appearance.
+    pub processes: Vec<ProcessSummary>,
+    /// Sums per site.
+    pub tally: Tally,
+    /// What was lost, summed by kind.
+    pub losses: Vec<Loss>,
+}
+
+/// How long to wait until the next look.
+#[derive(Clone, Copy)]
+struct Pace {
+    period: Duration,
+    /// The sink has more to do.
+    more: bool,
+}
+
+/// A process under observation.
+struct Process {
+    /// Its session stands: times are those of CLOCK_MONOTONIC.
+    standing: bool,
+    /// Number of its session, and the name of its file there.
+    session: usize,
+    name: OsString,
+    /// Until its books are closed: of thousands of short processes, only those alive cost memory and descriptors.
+    file: Option<ProcessFile>,
+    follower: Follower,
+    code: Code,
+    seen: Instant,
+    read_at_exit: bool,
+    over: bool,
+    summary: ProcessSummary,
+}
+
+/// Why a process is not followed any longer.
+enum Ended {
+    /// Its header says that it has ended or passed.
+    Said,
+    /// It is gone.
+    Gone,
+    /// Another program image took its place at this time.
+    Replaced(u64),
+    /// It still runs, but the observation is over.
+    LeftBehind,
+}
+
+/// Follows everything that reports in some sessions, which have one epoch and the same flags.
+pub struct Watch<'a> {
+    sessions: Vec<Session>,
+    epoch_ns: u64,
+    flags: u64,
+    /// The sessions stand: what is over is forgotten, and its number given to another process.
+    standing: bool,
+    /// When this began, in ns since the epoch; how many of the sessions were looked at since.
+    began_ns: u64,
+    looked: usize,
+    sink: &'a mut dyn Sink,
+    /// Files that were looked at, with the number of their session.
+    known: HashSet<(usize, OsString)>,
+    processes: Vec<Process>,
+    tally: Tally,
+    losses: HashMap<(Option<usize>, String), (u64, String)>,
+    outside: Option<&'a mut (dyn Outside + 'static)>,
+    /// The process that has this id now.
+    by_pid: HashMap<u32, usize>,
+    /// Misses of processes that did not report, or that have ended.
+    strangers: Misses,
+    layouts: Layouts,
+    next_look: Instant,
+    next_reading: Option<Instant>,
+    /// Rows that the current round of readings has given the profile.
+    readings_rows: u64,
+    next_tick: Instant,
+    pace: Pace,
+    /// Of the processes that were sampled and have ended, in ns: their lives, and how long the sampler watched and paused.
+    sampled_times: [u64; 3],
+}
+impl<'a> Watch<'a> {
+    /// Nothing is followed yet. `runtime`: where the runtime lies; `plan`: the image of the plan that guides the run.
+    pub fn new(
+        config: &Config,
+        runtime: &Path,
+        plan: Option<Vec<u64>>,
+        sink: &'a mut dyn Sink,
+        outside: Option<&'a mut (dyn Outside + 'static)>,
+    ) -> Watch<'a> {
+        Watch {
+            sessions: Vec::new(),
+            epoch_ns: config.epoch_ns,
+            flags: config.flags,
+            standing: config.flags & flags::STANDING != 0,
+            began_ns: now_ns().saturating_sub(config.epoch_ns),
+            looked: 0,
+            next_tick: Instant::now() + sink.interval(),
+            sink,
+            known: HashSet::new(),
+            processes: Vec::new(),
+            tally: Tally { plan, ..Tally::default() },
+            losses: HashMap::new(),
+            outside,
+            by_pid: HashMap::new(),
+            strangers: Misses::new(),
+            layouts: Layouts::without(runtime),
+            next_look: Instant::now(),
+            next_reading: None,
+            readings_rows: 0,
+            sampled_times: [0; 3],
+            pace: Pace { period: PERIOD, more: false },
+        }
+    }
+
+    /// Follows what reports in this session, too.
+    pub fn add(&mut self, session: Session) {
+        self.sessions.push(session);
+    }
+
+    /// The sessions.
+    pub fn sessions(&self) -> &[Session] {
+        &self.sessions
+    }
+
+    /// Switches the sampler on. The program is started next, by the same thread.
+    pub fn begin_sampling(&mut self) {
+        if let Some(sampler) = &mut self.outside {
+            sampler.begin();
+        }
+    }
+
+    /// Processes that are followed.
+    pub fn alive(&self) -> usize {
+        self.processes.iter().filter(|p| !p.over).count()
+    }
+
+    /// Waits until there is something to do, there is something on `other`, or it is time to look.
+    pub fn rest(&mut self, other: Option<BorrowedFd<'_>>) {
+        if self.standing {
+            std::thread::sleep(STANDING_PAUSE);
+        }
+        let longest = self.outside.as_ref().map_or(IDLE_PERIOD, |sampler| sampler.interval()).min(self.sink.interval());
+        let Pace { period, more } = self.pace;
+        if self.wait(other, if more { Duration::ZERO } else { period.min(longest) }) {
+            self.next_look = Instant::now();
+        }
+    }
+
+    /// Looks at everything once.
+    pub fn look_around(&mut self) {
+        let before = self.tally.objects + self.tally.visits;
+        let fill = mark::aside(|| self.cycle());
+        let more = self.act();
+        let quiet = before == self.tally.objects + self.tally.visits;
+        let period = self.pace.period;
+        let period = match () {
+            () if fill > 0.6 => BUSY_PERIOD,
+            () if quiet => (period * 5 / 4).clamp(PERIOD, IDLE_PERIOD),
+            () => PERIOD,
+        };
+        self.pace = Pace { period, more };
+    }
+
+    /// Lets the sink do what it wants to do to the processes.
+    fn act(&mut self) -> bool {
+        let now = self.now();
+        match self.sink.act(now) {
+            Ok(more) => more,
+            Err(e) => {
+                self.lose(None, "recorder-failed", 1, &e.0);
+                false
+            }
+        }
+    }
+
+    /// Sleeps until a doorbell rings, there is something on `other`, or the time is over. Returns whether a doorbell rang.
+    fn wait(&self, other: Option<BorrowedFd<'_>>, period: Duration) -> bool {
+        let bells = self.sessions.iter().map(|s| s.doorbell().as_raw_fd());
+        let mut fds: Vec<_> = bells
+            .chain(other.map(|fd| fd.as_raw_fd()))
+            .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
+            .collect();
+        let timeout = libc::timespec { tv_sec: 0, tv_nsec: period.as_nanos() as i64 };
+        // SAFETY: valid pollfds and timespec, no signal mask.
+        unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &timeout, std::ptr::null()) };
+        let rung = self.sessions.iter().zip(&fds).filter(|(_, fd)| fd.revents != 0);
+        rung.map(|(session, _)| session.answer_bell()).count() > 0
+    }
+
+    fn now(&self) -> u64 {
+        now_ns().saturating_sub(self.epoch_ns)
+    }
+
+    /// Once around: new processes, all rings, readings that are due. Returns how full the fullest ring was.
+    fn cycle(&mut self) -> f64 {
+        if self.outside.is_none() || Instant::now() >= self.next_look {
+            self.look_for_processes();
+            self.next_look = Instant::now() + PERIOD;
+        }
+        let start = self.now();
+        let mut fullest: f64 = 0.0;
+        let (mut seen, mut ending) = (Vec::new(), false);
+        for i in (0..self.processes.len()).filter(|&i| !self.processes[i].over).collect::<Vec<_>>() {
+            // The state is read first: what was published before it changed is then in the rings.
+            let Some(file) = &self.processes[i].file else { continue };
+            let gone = file.gone() || self.standing && !file.is_owners();
+            let state = file.header().state.load(Acquire);
+            let last = gone || state == state::ENDED || state == state::PASSED;
+            fullest = fullest.max(self.processes[i].drain(last));
+            ending |= last || state == state::EXITING;
+            seen.push((i, gone, state, last));
+        }
+        let mut horizon = start.saturating_sub(TOLERANCE_NS);
+        if ending && self.outside.is_some() {
+            // All samples of those that have ended; of the others, events up to the same moment.
+            horizon = self.now() + TOLERANCE_NS;
+            self.processes.iter_mut().filter(|p| !p.over).for_each(|p| {
+                p.drain(false);
+            });
+        }
+        self.take_samples(horizon);
+        for (i, gone, state, last) in seen {
+            if self.processes[i].over {
+                continue; // another image has taken its place meanwhile
+            }
+            let horizon = if last || state == state::EXITING { u64::MAX } else { start.saturating_sub(REORDER_NS) };
+            let p = &mut self.processes[i];
+            if p.file.as_ref().is_some_and(|file| file.dropped() > 0) {
+                p.follower.lost_events();
+            }
+            let applied = p.follower.apply(horizon, &mut self.tally, self.sink);
+            if let Err(e) = applied.and_then(|()| p.follower.tell_misses(last, self.sink)) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+            if state == state::EXITING && !self.processes[i].read_at_exit {
+                // While its maps can still be read.
+                self.tell_touches(i);
+                self.processes[i].read_at_exit = true;
+                self.read_residency(i, self.now());
+                self.processes[i].file.iter().for_each(ProcessFile::acknowledge_exit);
+            }
+            if last {
+                self.finish(i, if gone { Ended::Gone } else { Ended::Said });
+            }
+        }
+        self.readings();
+        if Instant::now() >= self.next_tick {
+            self.next_tick = Instant::now() + self.sink.interval();
+            if self.standing && self.tally.sites.len() > MOST_SITES {
+                self.tally.sites.clear();
+            }
+            self.report_drops(false);
+            (0..self.processes.len()).for_each(|i| self.tell_touches(i));
+            self.tell_strangers();
+            let now = self.now();
+            let counted = self.outside.as_ref().and_then(|sampler| sampler.instructions());
+            let told = counted.map_or(Ok(()), |count| self.sink.instructions(count));
+            if let Err(e) = told.and_then(|()| self.sink.tick(now)) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+        }
+        fullest
+    }
+
+    /// Tells which instructions of a process touched what, and where in large objects it missed.
+    fn tell_touches(&mut self, i: usize) {
+        let p = &mut self.processes[i];
+        if !p.over {
+            let told = p.follower.tell_touches(&mut p.code, self.sink);
+            if let Err(e) = told.and_then(|()| p.follower.tell_chunks(self.sink)) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+        }
+    }
+
+    /// The same of processes that nobody knows the code of.
+    fn tell_strangers(&mut self) {
+        let nowhere = RawFrame { module: None, offset: 0 };
+        for (place, _, touch) in self.strangers.take_touches() {
+            if let Err(e) = self.sink.touched(place, &nowhere, &touch) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+        }
+    }
+
+    /// Takes the outside sampler's samples up to a time and hands each to its process. Events of before must be drained.
+    fn take_samples(&mut self, horizon: u64) {
+        let Some(sampler) = self.outside.as_deref_mut() else { return };
+        let (processes, by_pid, tally) = (&mut self.processes, &self.by_pid, &mut self.tally);
+        let sink = &mut *self.sink;
+        let everyone = sampler.everyone();
+        let mut unknown: Vec<(u32, Miss)> = Vec::new();
+        let mut result = Ok(());
+        let mut current: (u32, Option<usize>) = (0, None);
+        sampler.take(self.epoch_ns, horizon, &mut |pid, miss| {
+            if pid != current.0 {
+                current = (pid, by_pid.get(&pid).copied().filter(|&i| !processes[i].over));
+            }
+            match current.1 {
+                Some(i) if result.is_ok() => result = processes[i].follower.miss(miss, tally, sink),
+                Some(_) => {}
+                None => unknown.push((pid, *miss)),
+            }
+        });
+        // A process rings before it has its first object: it may have come since the last look.
+        let before = self.processes.len();
+        if !unknown.is_empty() && self.wait(None, Duration::ZERO) {
+            self.look_for_processes();
+            self.processes[before..].iter_mut().for_each(|p| {
+                p.drain(false);
+            });
+        }
+        for (pid, miss) in unknown {
+            match self.by_pid.get(&pid).map(|&i| &mut self.processes[i]).filter(|p| !p.over) {
+                Some(p) if result.is_ok() => result = p.follower.miss(&miss, &mut self.tally, self.sink),
+                Some(_) => {}
+                None if everyone => {}
+                None => {
+                    self.strangers.miss(&miss, &Live::default());
+                    self.tally.visits += 1;
+                }
+            }
+        }
+        if let Err(e) = result.and_then(|()| tell(&mut self.strangers, None, horizon == u64::MAX, self.sink)) {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
+    }
+
+    /// Begins the new ones in the order in which they started, which the folder does not keep: of two images of one process the
+    /// later has replaced the earlier.
+    fn look_for_processes(&mut self) {
+        let mut new = Vec::new();
+        let mut there = HashSet::new();
+        for session in 0..self.sessions.len() {
+            let names: Vec<OsString> = self.sessions[session].files();
+            for name in names {
+                let of = (session, name);
+                if self.known.contains(&of) {
+                    if self.standing {
+                        there.insert(of);
+                    }
+                    continue;
+                }
+                match ProcessFile::open(&self.sessions[session].dir().join(&of.1), self.sessions[session].owner()) {
+                    Err(NotYet::Starting) => {}
+                    Err(NotYet::Never(why)) => {
+                        there.insert(of.clone());
+                        self.known.insert(of);
+                        self.lose(None, "process-unobserved", 1, &why);
+                    }
+                    Ok(file) => {
+                        self.known.insert(of.clone());
+                        new.push((file, of));
+                    }
+                }
+            }
+        }
+        if self.standing {
+            // Of what was removed nothing is kept.
+            there.extend(new.iter().map(|(_, of)| of.clone()));
+            self.known = there;
+        }
+        new.sort_by_key(|(file, _)| file.header().start_ns.load(Relaxed));
+        new.into_iter().for_each(|(file, (session, name))| self.begin(file, session, name));
+        self.looked = self.sessions.len();
+    }
+
+    fn begin(&mut self, file: ProcessFile, session: usize, name: OsString) {
+        let header = file.header();
+        let started = Started {
+            pid: file.pid() as u32,
+            ppid: header.ppid.load(Relaxed),
+            exe: file.exe(),
+            start_ns: header.start_ns.load(Relaxed),
+        };
+        // Another image of the same process: the former one was replaced by exec, which may have left no word.
+        let replaced = (0..self.processes.len())
+            .find(|&i| !self.processes[i].over && self.processes[i].summary.pid == started.pid);
+        if let Some(i) = replaced {
+            self.drain_to_the_end(i);
+            self.finish(i, Ended::Replaced(started.start_ns));
+        }
+        let free = self.processes.iter().position(|p| self.standing && p.over);
+        let index = free.unwrap_or(self.processes.len());
+        if let Err(e) = self.sink.started(index, &started) {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
+        let summary = ProcessSummary {
+            pid: started.pid,
+            exe: started.exe,
+            state: state::STARTING,
+            text: String::new(),
+            sampling: false,
+            counters: Vec::new(),
+        };
+        let seen = Instant::now();
+        self.next_reading.get_or_insert(seen + FIRST_READING);
+        let mut follower = Follower::new(index);
+        if self.outside.is_some() {
+            follower.count_misses(Misses::new());
+        }
+        self.by_pid.insert(started.pid, index);
+        let code = Code::of(started.pid);
+        let layout_at = started.start_ns;
+        let process = Process {
+            standing: self.standing,
+            session,
+            name,
+            file: Some(file),
+            follower,
+            code,
+            seen,
+            read_at_exit: false,
+            over: false,
+            summary,
+        };
+        match self.processes.get_mut(index) {
+            Some(place) => *place = process,
+            None => self.processes.push(process),
+        }
+        // What comes later has told everything.
+        if self.standing && session >= self.looked && layout_at < self.began_ns {
+            self.pick_up(index);
+        }
+        self.look(index, layout_at);
+    }
+
+    /// What a process that was there before has told to another recorder, who is gone, is read from its memory.
+    fn pick_up(&mut self, i: usize) {
+        let now = self.now();
+        let p = &mut self.processes[i];
+        p.follower.lost_events();
+        p.drain(false);
+        let found = p.file.as_ref().map(|file| pick_up::alive(file, now));
+        match found {
+            Some(Ok(found)) => {
+                // What the rings still told of may be over long since.
+                let all = What::Unmap { addr: 0, size: u64::MAX };
+                p.follower.inbox().push(Taken { tid: 0, time: now, what: all });
+                p.follower.inbox().extend(found);
+            }
+            Some(Err(_)) if p.file.as_ref().is_some_and(ProcessFile::gone) => {}
+            Some(Err(e)) => {
+                let why = format!(
+                    "the kernel does not permit to read what a program allocated before this daemon began ({e}); it is placed as \
+                     far as it is allocated from now on (root may read it, or kernel.yama.ptrace_scope be 0)"
+                );
+                self.lose(Some(i), "not-picked-up", 1, &why);
+            }
+            None => {}
+        }
+        let applied = self.processes[i].follower.apply(now, &mut self.tally, self.sink);
+        if let Err(e) = applied {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
+    }
+
+    /// Reads residency of all processes if it is time.
+    fn readings(&mut self) {
+        let start = Instant::now();
+        if self.next_reading.is_none_or(|at| start < at) {
+            return;
+        }
+        let now = self.now();
+        self.readings_rows = 0;
+        for i in 0..self.processes.len() {
+            let p = &self.processes[i];
+            if !p.over && !p.read_at_exit && p.seen.elapsed() >= FIRST_READING / 2 {
+                self.read_residency(i, now);
+            }
+        }
+        let pause = pause_after(Duration::from_nanos(now), start.elapsed(), self.readings_rows);
+        self.next_reading = Some(Instant::now() + pause);
+    }
+
+    /// Looks what lies where in a process; what is new counts from `time` on.
+    fn look(&mut self, i: usize, time: u64) {
+        let p = &mut self.processes[i];
+        let Some(layout) = self.layouts.of(p.summary.pid as i32) else { return };
+        // In a guided run the runtime tells which variables it moved.
+        let statics = self.flags & flags::PLAN == 0;
+        if let Err(e) = p.follower.look(&layout, statics, time, &mut self.tally, self.sink) {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
+    }
+
+    fn read_residency(&mut self, i: usize, now: u64) {
+        self.look(i, now);
+        let pid = self.processes[i].summary.pid as i32;
+        // Before the objects: of a program that fills its memory at this moment more would be found than lies in its objects, and be
+        // taken for memory that no plan places.
+        let memory = residency::memory(pid);
+        let mut reading = Reading::new(self.processes[i].follower.live().pages());
+        let mut from = None;
+        loop {
+            let live = self.processes[i].follower.live();
+            from = live.show(from, &mut |o| reading.object(o.addr, o.size, o.site));
+            if from.is_none() {
+                break;
+            }
+            // Millions of objects take their time, and the rings are small. What comes is applied later.
+            self.processes.iter_mut().filter(|p| !p.over).for_each(|p| {
+                p.drain(false);
+            });
+        }
+        match reading.ask(pid) {
+            Ok(sites) => {
+                self.readings_rows += sites.values().map(|s| s.looked_at.len() as u64).sum::<u64>();
+                let mut of_objects = 0;
+                for (site, pages) in &sites {
+                    let bytes = pages.looked_at.iter().map(|(&node, &n)| (node, pages.bytes(n))).collect();
+                    let present = |m: &std::collections::BTreeMap<i32, u64>| -> u64 {
+                        m.iter().filter(|(node, _)| **node >= 0).map(|(_, b)| b).sum()
+                    };
+                    of_objects += present(&bytes);
+                    let tally = self.tally.sites.entry(*site).or_default();
+                    if tally.fullest.is_empty() || present(&bytes) > present(&tally.fullest) {
+                        tally.fullest = bytes;
+                    }
+                }
+                let told = self.sink.residency(i, now, &sites);
+                // At the end most objects may be gone, and what the allocator keeps of them is not memory of something else.
+                let whole = |m: &(u64, u64)| !self.processes[i].read_at_exit || of_objects >= m.0 / 2;
+                let told = told.and_then(|()| match memory.filter(whole) {
+                    Some((anonymous, huge)) => self.sink.memory(i, now, anonymous, huge),
+                    None => Ok(()),
+                });
+                if let Err(e) = told {
+                    self.lose(None, "recorder-failed", 1, &e.0);
+                }
+            }
+            Err(Refused::Gone) => {}
+            Err(Refused::NotPermitted) => {
+                let note = "the kernel does not permit to look up where the pages of the program are \
+                            (move_pages); resident sizes are unknown";
+                self.lose(Some(i), "residency-denied", 1, note);
+            }
+            Err(Refused::Other(why)) => {
+                self.lose(Some(i), "residency-failed", 1, &format!("a look-up of pages failed: {why}"));
+            }
+        }
+    }
+
+    fn report_drops(&mut self, over: bool) {
+        for (kind, count, note) in self.outside.as_ref().map(|sampler| sampler.losses(over)).unwrap_or_default() {
+            self.set_loss(None, kind, count, &note);
+        }
+        if let Some((from, to)) = self.outside.as_ref().and_then(|sampler| sampler.watched()).filter(|_| over) {
+            if let Err(e) = self.sink.watched(from, to) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+        }
+        (0..self.processes.len()).for_each(|i| self.report_drops_of(i));
+    }
+
+    fn report_drops_of(&mut self, i: usize) {
+        let Some(file) = &self.processes[i].file else { return };
+        let (dropped, corrupt) = (file.dropped(), file.corrupt);
+        let note = "events were dropped because the recorder could not keep up";
+        self.set_loss(Some(i), "ring-full", dropped, note);
+        self.set_loss(Some(i), "ring-corrupt", corrupt, "events made no sense and were thrown away");
+    }
+
+    /// Applies everything that is in the rings of a process.
+    fn drain_to_the_end(&mut self, i: usize) {
+        self.processes[i].drain(true);
+        let follower = &mut self.processes[i].follower;
+        let applied = follower.apply(u64::MAX, &mut self.tally, self.sink);
+        if let Err(e) = applied.and_then(|()| follower.tell_misses(true, self.sink)) {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
+    }
+
+    /// The process has ended, replaced itself, or passed: closes its books.
+    fn finish(&mut self, i: usize, how: Ended) {
+        self.tell_touches(i);
+        self.processes[i].over = true;
+        self.report_drops_of(i);
+        let Some(file) = self.processes[i].file.take() else { return };
+        let header = file.header();
+        let state = header.state.load(Acquire);
+        let end_ns = match (header.end_ns.load(Acquire), &how) {
+            (0, Ended::Replaced(at)) => *at,
+            (0, _) => self.now(),
+            (t, _) => t,
+        };
+        let text = file.text();
+        let sampling = header.sampling.load(Relaxed) == 1;
+        let counters = counters(&header.counters);
+        let status = match (state, how) {
+            (state::PASSED, _) if text.is_empty() => "passed".to_string(),
+            (state::PASSED, _) => format!("passed: {text}"),
+            (state::ENDED | state::EXITING, _) => "ended".to_string(),
+            (_, Ended::Replaced(_)) => "replaced by exec".to_string(),
+            (_, Ended::Gone) => "ended without a word (killed, crashed or left by _exit)".to_string(),
+            (_, Ended::Said | Ended::LeftBehind) => "left behind".to_string(),
+        };
+        let count = |name: &str| counters.iter().find(|(n, _)| n == name).map_or(0, |(_, v)| *v);
+        if state == state::PASSED {
+            let note = if text.is_empty() { "the runtime gave up" } else { &text };
+            self.set_loss(Some(i), "process-unobserved", 1, note);
+        } else if self.flags & flags::SAMPLER != 0 && !sampling && !text.is_empty() {
+            // Without a text there was nothing to sample: too little was alive for the sampler to start.
+            self.set_loss(Some(i), "sampler-off", 1, &text);
+        }
+        for (kind, name, note) in [
+            ("allocation-refused", "refused", "allocations had to be left to the program's own allocator"),
+            ("child-unobserved", "children_unobserved", NO_RIGHTS),
+            ("no-ring", "no_ring", "events found no ring"),
+            ("no-site", "no_site", "sites found no room in the site table"),
+            ("stack-truncated", "truncated", "call stacks were cut short"),
+        ] {
+            self.set_loss(Some(i), kind, count(name), note);
+        }
+        let life = end_ns.saturating_sub(header.start_ns.load(Relaxed)).max(1);
+        if sampling && life > SHORT_LIFE_NS {
+            let times = [life, count("guarded_ns").min(life), count("paused_ns").min(life)];
+            self.tell_sampled_times(times);
+        }
+        let left = self.processes[i].follower.end(end_ns, &mut self.tally, self.sink);
+        if let Err(e) = left.and_then(|()| self.sink.ended(i, end_ns, &status, &counters)) {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
+        let p = &mut self.processes[i];
+        let summary = &mut p.summary;
+        (summary.state, summary.text, summary.sampling, summary.counters) = (state, text, sampling, counters);
+        if self.standing {
+            // The file is gone.
+            self.known.remove(&(p.session, std::mem::take(&mut p.name)));
+            p.follower = Follower::new(i);
+            self.losses.retain(|(process, _), _| *process != Some(i));
+            if self.by_pid.get(&p.summary.pid) == Some(&i) {
+                self.by_pid.remove(&p.summary.pid);
+            }
+        }
+    }
+
+    /// How much of the processes' time the sampler did not watch, all that have ended together. `times`: ns of another one's life,
+    /// and how long the sampler watched it and paused.
+    fn tell_sampled_times(&mut self, times: [u64; 3]) {
+        for (sum, time) in self.sampled_times.iter_mut().zip(times) {
+            *sum += time;
+        }
+        let [life, watched, paused] = self.sampled_times;
+        let percent = |ns: u64| (ns as f64 * 100.0 / life as f64).ceil() as u64;
+        let (watched, paused) = (percent(watched), percent(paused));
+        let note = "percent of the time the sampler paused, so as not to cost more than --overhead allows";
+        self.set_loss(None, "sampler-paused", paused, note);
+        let watched = watched + paused;
+        let away = if watched < WATCHED_ENOUGH { 100 - watched } else { 0 };
+        let note = "percent of the time the sampler had to stand back, because of system calls it cannot see through, or too many of them";
+        self.set_loss(None, "sampler-disarmed", away, note);
+    }
+
+    /// So many processes of the program go on after it.
+    pub fn tell_left_behind(&mut self, processes: u64) {
+        let note =
+            "processes of the program still ran a second after it had ended; what they did later is not recorded";
+        self.lose(None, "process-left-behind", processes, note);
+    }
+
+    fn lose(&mut self, process: Option<usize>, kind: &str, count: u64, note: &str) {
+        let before = self.losses.get(&(process, kind.to_string())).map_or(0, |l| l.0);
+        self.set_loss(process, kind, before + count, note);
+    }
+
+    fn set_loss(&mut self, process: Option<usize>, kind: &str, count: u64, note: &str) {
+        let entry = self.losses.entry((process, kind.to_string())).or_default();
+        if entry.0 == count {
+            return;
+        }
+        *entry = (count, note.to_string());
+        // A sink that fails cannot be told that it failed.
+        let _ = self.sink.lost(process, kind, count, note);
+    }
+
+    /// Closes the books of what is still followed, and says what became of all.
+    pub fn close(mut self) -> Watched {
+        self.close_books();
+        let duration_ns = self.now();
+        self.tell_what_was_said();
+        let mut losses: Vec<Loss> = Vec::new();
+        for ((_, kind), (count, note)) in self.losses.into_iter().filter(|(_, (count, _))| *count > 0) {
+            match losses.iter_mut().find(|l| l.kind == kind) {
+                Some(loss) => loss.count += count,
+                None => losses.push(Loss { kind, count, note }),
+            }
+        }
+        losses.sort_by(|a, b| a.kind.cmp(&b.kind));
+        let processes: Vec<ProcessSummary> = self.processes.into_iter().map(|p| p.summary).collect();
+        Watched { duration_ns, processes, tally: self.tally, losses }
+    }
+
+    /// Lets go of standing sessions: what runs in them goes on, and the next who comes finds it again.
+    pub fn leave(mut self) {
+        if let Some(sampler) = &mut self.outside {
+            sampler.end();
+        }
+        self.processes.drain(..).filter_map(|p| p.file).for_each(ProcessFile::leave);
+    }
+
+    fn close_books(&mut self) {
+        for i in 0..self.processes.len() {
+            if self.processes[i].over {
+                continue;
+            }
+            self.drain_to_the_end(i);
+            self.finish(i, Ended::LeftBehind);
+        }
+        self.take_samples(u64::MAX);
+        self.tell_strangers();
+        self.report_drops(true);
+        if let Some(sampler) = &mut self.outside {
+            sampler.end();
+        }
+    }
+
+    /// What runtimes have said beside process files.
+    fn tell_what_was_said(&mut self) {
+        let said = |marker| self.sessions.iter().any(|s| s.dir().join(marker).exists());
+        let (failed, loaded) = (said(FAILED), said(LOADED));
+        // A line for each process.
+        let passed_over = self.sessions.iter().flat_map(|s| std::fs::read(s.dir().join(PASSED_OVER)));
+        let passed_over = String::from_utf8_lossy(&passed_over.flatten().collect::<Vec<u8>>()).into_owned();
+        let mut reasons: Vec<&str> = passed_over.lines().collect();
+        let count = reasons.len() as u64;
+        reasons.sort_unstable();
+        reasons.dedup();
+        if count > 0 {
+            self.lose(None, "process-passed-over", count, &reasons.join("; "));
+        }
+        if failed {
+            self.lose(None, "process-unobserved", 1, NO_ROOM);
+        } else if self.processes.is_empty() && count == 0 {
+            let (kind, note) = if loaded { ("nothing-managed", NOTHING) } else { ("process-unobserved", UNLOADED) };
+            self.lose(None, kind, 1, note);
+        }
+    }
+}
+
+/// How long to wait after a round of residency readings, at this age of the run, that took `cost` and gave the profile so many
+/// rows. Memory is first touched early in a run, so readings are denser there.
+pub(crate) fn pause_after(age: Duration, cost: Duration, rows: u64) -> Duration {
+    let rows = Duration::from_millis(1000 * rows / READING_ROWS);
+    let dear = (cost * READING_COST).max(rows);
+    READING.min(age).max(if age < READING * 10 { dear / 4 } else { dear })
+}
+
+impl Process {
+    /// Empties the rings into the follower's inbox; `last`: until they stay empty.
+    fn drain(&mut self, last: bool) -> f64 {
+        let (mut fullest, mut rounds) = (0.0f64, 0);
+        loop {
+            let before = self.follower.inbox().len();
+            fullest = fullest.max(self.file.as_mut().map_or(0.0, |file| file.drain(self.follower.inbox())));
+            if self.standing {
+                // One that claims to be of later would be kept until then.
+                let now = now_ns();
+                self.follower.inbox().iter_mut().skip(before).for_each(|taken| taken.time = taken.time.min(now));
+            }
+            rounds += 1;
+            // Who says that it has ended writes no more; one that does is not listened to for ever.
+            if !last || self.follower.inbox().len() == before || rounds >= LAST_ROUNDS {
+                return fullest;
+            }
+        }
+    }
+}
+
+fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
+    let mut out: Vec<(String, u64)> = [
+        ("managed", &c.managed),
+        ("refused", &c.refused),
+        ("no_ring", &c.no_ring),
+        ("children_unobserved", &c.children_unobserved),
+        ("no_site", &c.no_site),
+        ("truncated", &c.truncated),
+        ("armed", &c.armed),
+        ("visits", &c.visits),
+        ("steps", &c.steps),
+        ("guarded_ns", &c.guarded_ns),
+        ("stood_back", &c.stood_back),
+        ("syscalls", &c.syscalls),
+        ("spent_ns", &c.spent_ns),
+        ("paused_ns", &c.paused_ns),
+        ("most_anonymous", &c.most_anonymous),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_string(), value.load(Relaxed)))
+    .collect();
+    let moved = [
+        ("moved", &c.moved),
+        ("moved_bytes", &c.moved_bytes),
+        ("moved_asked", &c.moved_asked),
+        ("moved_there", &c.moved_there),
+    ];
+    for (name, value) in moved.into_iter().filter(|_| c.moved.load(Relaxed) > 0) {
+        out.push((name.to_string(), value.load(Relaxed)));
+    }
+    for (name, values) in [("fell_back", &c.fell_back), ("fell_back_bytes", &c.fell_back_bytes)] {
+        for (tier, value) in values.iter().enumerate().filter(|(_, v)| v.load(Relaxed) > 0) {
+            out.push((format!("{name}_{tier}"), value.load(Relaxed)));
+        }
+    }
+    out
+}

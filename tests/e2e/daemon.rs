@@ -1,0 +1,243 @@
+//! `hearth daemon`: programs come and go, the daemon too, and nobody suffers from the other.
+
+use crate::bad_input::{one_sentence, refused};
+use hearth_tests::{Ended, Room, Running, hearth, is_root, program, run, run_as_nobody, spawn, wait};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+
+/// A daemon in a room of its own.
+struct Daemon {
+    running: Option<Running>,
+    socket: PathBuf,
+}
+
+impl Daemon {
+    /// Starts it, and waits until it listens.
+    fn begin(room: &Room, options: &[&str]) -> Daemon {
+        let socket = room.path("daemon.sock");
+        let mut command = room.command(hearth());
+        command
+            .args(["daemon", "--interval", "50ms", "--sampler", "page-fault", "--socket"])
+            .arg(&socket)
+            .args(options);
+        let running = spawn(&mut command);
+        let daemon = Daemon { running: Some(running), socket };
+        until("the daemon listens", || daemon.ask(room, "status").status == 0);
+        daemon
+    }
+
+    fn ask(&self, room: &Room, verb: &str) -> Ended {
+        run(room.command(hearth()).args([verb, "--socket"]).arg(&self.socket))
+    }
+
+    fn status(&self, room: &Room) -> Value {
+        let text =
+            run(room.command(hearth()).args(["status", "--json", "--socket"]).arg(&self.socket)).expect(0).stdout;
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// Records of the programs it follows, and MiB of each.
+    fn programs(&self, room: &Room) -> Vec<(u64, u64)> {
+        let status = self.status(room);
+        let mib =
+            |p: &Value| p["resident"].as_array().into_iter().flatten().filter_map(Value::as_u64).sum::<u64>() >> 20;
+        let all = status["programs"].as_array().expect("programs").iter();
+        all.map(|p| (p["records"].as_u64().unwrap_or(0), mib(p))).collect()
+    }
+
+    fn attached(&self, room: &Room, command: &[&str]) -> Command {
+        let mut attached = room.command(hearth());
+        attached.args(["live", "--attach", "--socket"]).arg(&self.socket).arg("--").args(command);
+        attached
+    }
+
+    fn signal(mut self, signal: i32) -> Ended {
+        let running = self.running.take().expect("it runs");
+        running.signal(signal);
+        wait(running, LIMIT)
+    }
+
+    /// Stops it; nothing of it is left.
+    fn stop(mut self, room: &Room) -> Ended {
+        self.ask(room, "stop").expect(0);
+        let ended = wait(self.running.take().expect("it runs"), LIMIT).expect(0);
+        assert!(!self.socket.exists());
+        ended
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.running.iter().for_each(|r| r.signal(SIGKILL));
+    }
+}
+
+#[track_caller]
+fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !so() {
+        assert!(began.elapsed() < LIMIT, "in vain was waited until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Directory of the session that a program says it is in.
+fn session(daemon: &Daemon, room: &Room) -> PathBuf {
+    run(&mut daemon.attached(room, &["sh", "-c", "printf %s \"$HEARTH_SESSION\""])).expect(0).stdout.into()
+}
+
+#[test]
+fn programs_that_are_attached_run_as_without() {
+    let room = Room::new();
+    let daemon = Daemon::begin(&room, &[]);
+    let session = session(&daemon, &room);
+    let phases = program("phases");
+    for command in [
+        &[phases.as_str(), "--work", "50"][..],
+        &["sh", "-c", "echo out; echo err >&2; exit 7"],
+        &["sh", "-c", "kill -9 $$"],
+        &["sh", "-c", "for i in 1 2 3; do sh -c 'echo $$' >/dev/null & done; wait; exec sqlite3 :memory: 'select 1'"],
+    ] {
+        let plain = room.plain(command);
+        let attached = run(&mut daemon.attached(&room, command));
+        assert_eq!(
+            (attached.status, attached.stdout),
+            (plain.status, plain.stdout),
+            "{command:?}: {}",
+            attached.stderr
+        );
+    }
+    until("all are over", || daemon.programs(&room).is_empty());
+    let shown = daemon.ask(&room, "status").expect(0).stdout;
+    assert!(
+        shown.starts_with("daemon ") && shown.contains("no programs; start one with `hearth live --attach"),
+        "{shown}"
+    );
+    let files = fs::read_dir(&session).expect("it stands").flatten();
+    assert!(files.map(|f| f.path()).all(|f| f.extension().is_none()), "no process file is left");
+    let said = daemon.stop(&room).stderr;
+    assert!(said.contains("the daemon listens at"), "{said}");
+    assert!(!session.exists());
+}
+
+#[test]
+fn a_daemon_that_is_killed_leaves_its_programs_to_the_next_one() {
+    let room = Room::new();
+    let stays = program("stays");
+    let daemon = Daemon::begin(&room, &[]);
+    let session = session(&daemon, &room);
+    let programs: Vec<Running> = (0..2).map(|_| spawn(&mut daemon.attached(&room, &[&stays, "over"]))).collect();
+    // 52.5 MiB of arrays, 8 of a mapping, 4 of a static variable.
+    let whole =
+        |found: &[(u64, u64)]| found.len() == 2 && found.iter().all(|(records, mib)| *records >= 22 && *mib >= 64);
+    until("their objects are known", || whole(&daemon.programs(&room)));
+    let before = daemon.programs(&room);
+    daemon.signal(SIGKILL);
+    // It goes on: rings fill up and drop.
+    std::thread::sleep(Duration::from_millis(300));
+    let next = Daemon::begin(&room, &[]);
+    until("their objects are found again", || whole(&next.programs(&room)));
+    println!("{before:?} before, {:?} after", next.programs(&room));
+    // One that is told to end leaves them too.
+    next.signal(SIGTERM).expect(0);
+    assert!(session.exists(), "somebody is in it");
+    // Nobody is there when one of them ends.
+    let mut programs = programs.into_iter();
+    fs::write(room.path("over"), "").expect("writing");
+    programs.by_ref().take(1).for_each(|p| assert_eq!(wait(p, LIMIT).expect(0).stdout, "0 bytes wrong\n"));
+    programs.for_each(|p| assert_eq!(wait(p, LIMIT).expect(0).stdout, "0 bytes wrong\n"));
+    let files: Vec<_> = fs::read_dir(&session).into_iter().flatten().flatten().map(|f| f.path()).collect();
+    assert!(files.iter().all(|f| f.extension().is_none()), "who ends alone takes its file with it: {files:?}");
+    let last = Daemon::begin(&room, &[]);
+    assert_eq!(last.programs(&room), []);
+    last.stop(&room);
+    assert!(!session.exists());
+}
+
+#[test]
+fn programs_that_do_harm_to_their_files_harm_nobody_else() {
+    let room = Room::new();
+    let stays = program("stays");
+    let daemon = Daemon::begin(&room, &[]);
+    let good = spawn(&mut daemon.attached(&room, &[&stays, "over"]));
+    until("it is known", || daemon.programs(&room).iter().any(|(records, _)| *records > 20));
+    let files = "ls \"$HEARTH_SESSION\"/*.proc";
+    let scripts = [
+        // Cuts its own file off, and goes on.
+        format!("{stays} now >/dev/null & sleep 0.3; for f in $({files}); do case $f in */$!.*) truncate -s 0 $f;; esac; done; touch now; wait"),
+        // Writes nonsense over rings and header.
+        format!("{stays} later >/dev/null & sleep 0.3; for f in $({files}); do case $f in */$!.*) dd if=/dev/urandom of=$f bs=4096 count=100 conv=notrunc 2>/dev/null;; esac; done; sleep 0.3; touch later; wait"),
+        // Files that are none, and one of a process of somebody else's.
+        "cd \"$HEARTH_SESSION\"; ln -s /etc/passwd 1.1.proc; mkfifo 2.1.proc; mkdir 3.1.proc; head -c 100000000 /dev/zero > 4.1.proc; sleep 0.3".into(),
+    ];
+    for script in &scripts {
+        let attached = run(&mut daemon.attached(&room, &["sh", "-c", script]));
+        assert!(daemon.programs(&room).iter().any(|(records, _)| *records > 20), "{script}: {}", attached.stderr);
+    }
+    fs::write(room.path("over"), "").expect("writing");
+    assert_eq!(wait(good, LIMIT).expect(0).stdout, "0 bytes wrong\n");
+    daemon.stop(&room);
+}
+
+#[test]
+fn roots_daemon_is_for_everyone_and_shows_each_his_own() {
+    if !is_root() {
+        println!("only root can start a daemon for everyone: left out");
+        return;
+    }
+    let room = Room::new();
+    let stays = program("stays");
+    let open = |path: &Path| run(Command::new("chmod").arg("777").arg(path)).expect(0);
+    open(&room.path("."));
+    let daemon = Daemon::begin(&room, &[]);
+    let roots = spawn(&mut daemon.attached(&room, &[&stays, "over"]));
+    let theirs = spawn(run_as_nobody(&mut daemon.attached(&room, &[&stays, "over"])));
+    until("both are known", || {
+        daemon.programs(&room).iter().filter(|(records, mib)| *records > 20 && *mib >= 64).count() == 2
+    });
+    let as_nobody = |verb: &str| {
+        let mut command = room.command(hearth());
+        command.args([verb, "--socket"]).arg(&daemon.socket);
+        run(run_as_nobody(&mut command))
+    };
+    let seen = as_nobody("status").expect(0).stdout;
+    assert_eq!(seen.matches("/stays").count(), 1, "{seen}");
+    one_sentence(&as_nobody("stop"), &["stop"], &["only user 0 and root may stop this daemon"]);
+    fs::write(room.path("over"), "").expect("writing");
+    for program in [roots, theirs] {
+        assert_eq!(wait(program, LIMIT).expect(0).stdout, "0 bytes wrong\n");
+    }
+    daemon.stop(&room);
+}
+
+#[test]
+fn bad_input_is_one_sentence() {
+    let room = Room::new();
+    let nowhere = room.path("nowhere.sock");
+    let nowhere = nowhere.to_str().expect("a readable name");
+    refused(&room, &["status", "--socket", nowhere], &["no daemon listens", "hearth daemon"]);
+    refused(&room, &["stop", "--socket", nowhere], &["no daemon listens"]);
+    refused(&room, &["live", "--attach", "--socket", nowhere, "--", "true"], &["no daemon listens"]);
+    refused(&room, &["daemon", "--socket", "no/such/folder/s"], &["no/such/folder/s", "--socket"]);
+    refused(&room, &["daemon", "--priority", "best", "--socket", nowhere], &["--priority best"]);
+    refused(&room, &["daemon", "--trigger", "llcmpi", "--sampler", "none", "--socket", nowhere], &["--trigger llcmpi"]);
+    fs::write(room.path("kept"), "").expect("writing");
+    let daemon = Daemon::begin(&room, &[]);
+    let socket = daemon.socket.to_str().expect("a readable name").to_string();
+    refused(&room, &["daemon", "--socket", &socket], &["a daemon runs already (process", "hearth stop"]);
+    refused(&room, &["live", "--attach", "--socket", &socket, "--", "no-such-program"], &["no-such-program"]);
+    let ended = room.hearth(&["live", "--attach", "--fast", "1GiB", "--", "true"]);
+    assert!(ended.status == 2 && ended.stderr.contains("cannot be used with"), "{}", ended.stderr);
+    refused(&room, &["daemon", "--socket", "kept"], &["kept", "no socket"]);
+    // A file that is no socket of a daemon.
+    fs::write(room.path("plain"), "").expect("writing");
+    refused(&room, &["status", "--socket", "plain"], &["no daemon listens at plain"]);
+    daemon.stop(&room);
+}

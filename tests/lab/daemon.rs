@@ -1,0 +1,85 @@
+//! `hearth daemon` in the emulated machine: the hot objects of several programs share the fast memory, whichever daemon saw them born.
+
+use crate::placement::{pages, share};
+use hearth_tests::lab::Lab;
+use hearth_tests::{Ended, hearth, program};
+use serde_json::Value;
+use std::fs;
+use std::time::Duration;
+
+/// Starts a daemon with some options.
+const DAEMON: &str = r#"
+daemon() {
+  "$hearth" daemon --sampler lab --period 100 --interval 5ms --socket d.sock --fast 40MiB "$@" 2>>daemon.txt &
+  daemon=$!
+  until "$hearth" status --socket d.sock >/dev/null 2>&1; do sleep 0.01; done
+}
+attach() { "$hearth" live --attach --socket d.sock -- "$placed" 8 > "$1.txt" & }
+"#;
+
+fn run(lab: &Lab, fast: &str, script: &str) {
+    let text = format!("hearth=$1 placed=$2\n{DAEMON}{script}");
+    fs::write(lab.room.path("script.sh"), text).expect("writing");
+    let options = ["--placement", "first-touch", "--fast", fast, "--vcpus", "1", "--roi", "marks"];
+    let hearth = hearth().to_str().expect("readable").to_string();
+    lab.run(&options, &["sh", "script.sh", &hearth, &program("placed")]);
+}
+
+/// What a program has printed in the guest.
+fn printed(lab: &Lab, name: &str) -> Ended {
+    let stdout = fs::read_to_string(lab.room.path(&format!("{name}.txt"))).expect("it was brought back");
+    Ended { status: 0, stdout, stderr: String::new(), took: Duration::ZERO }
+}
+
+/// Each has 12 MiB that are hot; the fast memory holds 36 MiB of objects, and the cold ones took it first.
+#[test]
+fn the_hot_objects_of_two_programs_come_to_fast_memory() {
+    let lab = Lab::enter();
+    run(
+        &lab,
+        "48MiB",
+        r#"
+        daemon --log why.jsonl
+        attach one; one=$!
+        attach two; wait $one $!
+        "$hearth" stop --socket d.sock
+        wait"#,
+    );
+    println!("{}", printed(&lab, "daemon").stdout);
+    for name in ["one", "two"] {
+        let ended = printed(&lab, name);
+        let there = [share(pages(&ended, "hot", false), 0), share(pages(&ended, "hot", true), 0)];
+        assert!(there[0] < 0.1 && there[1] >= 0.99, "{name}: {there:?}\n{}", ended.stdout);
+    }
+    let log = fs::read_to_string(lab.room.path("why.jsonl")).expect("the log was brought back");
+    let moves = log.lines().map(|l| serde_json::from_str::<Value>(l).expect("JSON")).filter(|l| l["event"] == "move");
+    let mut pids: Vec<u64> = moves.filter(|l| l["to"] == "dram").filter_map(|l| l["pid"].as_u64()).collect();
+    pids.dedup();
+    pids.sort_unstable();
+    pids.dedup();
+    assert_eq!(pids.len(), 2, "objects of both");
+}
+
+/// The first daemon decides nothing, and is killed when the program has all its objects.
+#[test]
+fn a_daemon_moves_what_came_to_life_before_it() {
+    let lab = Lab::enter();
+    run(
+        &lab,
+        "24MiB",
+        r#"
+        daemon --trigger time=1000000
+        attach one; one=$!
+        until "$hearth" status --json --socket d.sock | grep -q '"records": [1-9]'; do sleep 0.05; done
+        sleep 0.5
+        kill -9 $daemon
+        wait $daemon
+        daemon
+        wait $one
+        "$hearth" stop --socket d.sock
+        wait"#,
+    );
+    let ended = printed(&lab, "one");
+    let there = [share(pages(&ended, "hot", false), 0), share(pages(&ended, "hot", true), 0)];
+    assert!(there[0] < 0.1 && there[1] >= 0.7, "{there:?}\n{}\n{}", ended.stdout, printed(&lab, "daemon").stdout);
+}
