@@ -7,8 +7,10 @@ use serde_json::Value;
 use std::fs;
 use std::time::Duration;
 
-/// Starts a daemon with some options.
+/// What each script begins with: the region of interest, which programs would switch off for each other, and how to start a daemon and a program.
 const DAEMON: &str = r#"
+export UNMARKED=1
+"$hearth" lab mark on
 daemon() {
   "$hearth" daemon --sampler lab --period 100 --interval 5ms --socket d.sock --fast 40MiB "$@" 2>>daemon.txt &
   daemon=$!

@@ -44,8 +44,10 @@ static void **chase(void **p, long loads) {
   return p;
 }
 
-/* The turns are what the lab is to measure (docs/lab.md, region of interest). */
+/* The turns are what the lab is to measure (docs/lab.md, region of interest), unless UNMARKED is set: of several programs at once
+ * one would switch off what another one has switched on. */
 static void mark(int on) {
+  if (getenv("UNMARKED")) return;
 #ifdef __x86_64__
   if (on) __asm__ volatile(".byte 0x0f,0x1f,0x84,0xff,0x01,0x00,0x48,0x4c" ::: "memory");
   else __asm__ volatile(".byte 0x0f,0x1f,0x84,0xff,0x02,0x00,0x48,0x4c" ::: "memory");
