@@ -218,6 +218,35 @@ fn roots_daemon_is_for_everyone_and_shows_each_his_own() {
 }
 
 #[test]
+fn the_screen_shows_objects_by_name_and_programs_with_their_shares() {
+    let room = Room::new();
+    let daemon = Daemon::begin(&room, &["--share-by", "command", "--weight", "stays=3"]);
+    let program = spawn(&mut daemon.attached(&room, &[&program("stays"), "over"]));
+    until("its objects are known", || daemon.programs(&room).iter().any(|(records, mib)| *records > 20 && *mib >= 64));
+    let socket = daemon.socket.to_str().expect("a readable name");
+    let ask = |args: &[&str]| room.hearth(&[args, &["--socket", socket]].concat()).expect(0).stdout;
+    let screen = ask(&["top", "--once"]);
+    println!("{screen}");
+    assert!(screen.lines().all(|l| l.chars().count() <= 80) && screen.lines().count() <= 24);
+    for shown in ["1 process ", "parts: stays ", "misses/s program", " stays\n", "stays.c:"] {
+        assert!(screen.contains(shown), "no {shown}:\n{screen}");
+    }
+    let all: Value = serde_json::from_str(&ask(&["top", "--once", "--json"])).expect("JSON");
+    assert_eq!(all["shares"][0]["group"], "stays");
+    assert!(all["objects"].as_array().is_some_and(|o| o.len() > 20));
+    let metrics = ask(&["status", "--prometheus"]);
+    assert!(
+        metrics.contains("hearth_program_resident_bytes{pid=\"")
+            && metrics.contains("hearth_share_bytes{group=\"stays\"} "),
+        "{metrics}"
+    );
+    refused(&room, &["top", "--socket", socket], &["--once"]);
+    fs::write(room.path("over"), "").expect("writing");
+    wait(program, LIMIT).expect(0);
+    daemon.stop(&room);
+}
+
+#[test]
 fn bad_input_is_one_sentence() {
     let room = Room::new();
     let nowhere = room.path("nowhere.sock");
@@ -228,6 +257,15 @@ fn bad_input_is_one_sentence() {
     refused(&room, &["daemon", "--socket", "no/such/folder/s"], &["no/such/folder/s", "--socket"]);
     refused(&room, &["daemon", "--priority", "best", "--socket", nowhere], &["--priority best"]);
     refused(&room, &["daemon", "--trigger", "llcmpi", "--sampler", "none", "--socket", nowhere], &["--trigger llcmpi"]);
+    refused(&room, &["top", "--once", "--socket", nowhere], &["no daemon listens"]);
+    let share = |options: &[&str], wanted: &[&str]| {
+        refused(&room, &[&["daemon", "--socket", nowhere, "--share-by"], options].concat(), wanted);
+    };
+    share(&["user", "--weight", "no-such-user=2"], &["--weight no-such-user", "no such user"]);
+    share(&["command", "--weight", "a=0"], &["--weight a=0", "above 0"]);
+    share(&["command", "--fast", "1GiB", "--reserve", "a=3GiB"], &["--reserve", "3 GiB", "1 GiB"]);
+    share(&["job", "--reserve", "a=1MiB"], &["jobs have no names"]);
+    share(&["command", "--enforce", "script=x.rhai"], &["script"]);
     fs::write(room.path("kept"), "").expect("writing");
     let daemon = Daemon::begin(&room, &[]);
     let socket = daemon.socket.to_str().expect("a readable name").to_string();

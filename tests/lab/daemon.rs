@@ -12,11 +12,11 @@ const DAEMON: &str = r#"
 export UNMARKED=1
 "$hearth" lab mark on
 daemon() {
-  "$hearth" daemon --sampler lab --period 100 --interval 5ms --socket d.sock --fast 40MiB "$@" 2>>daemon.txt &
+  "$hearth" daemon --sampler lab --period 100 --interval 5ms --socket d.sock --fast "${fast:-40MiB}" "$@" 2>>daemon.txt &
   daemon=$!
   until "$hearth" status --socket d.sock >/dev/null 2>&1; do sleep 0.01; done
 }
-attach() { "$hearth" live --attach --socket d.sock -- "$placed" 8 > "$1.txt" & }
+attach() { name=$1; shift; "$hearth" live --attach --socket d.sock -- "$placed" "${turns:-8}" "$@" > "$name.txt" & }
 "#;
 
 fn run(lab: &Lab, fast: &str, script: &str) {
@@ -84,4 +84,32 @@ fn a_daemon_moves_what_came_to_life_before_it() {
     let ended = printed(&lab, "one");
     let there = [share(pages(&ended, "hot", false), 0), share(pages(&ended, "hot", true), 0)];
     assert!(there[0] < 0.1 && there[1] >= 0.7, "{there:?}\n{}\n{}", ended.stdout, printed(&lab, "daemon").stdout);
+}
+
+/// One came first, could fill the fast memory, and gains more from it than the other one.
+#[test]
+fn a_program_gets_its_share_though_another_one_is_hotter() {
+    let lab = Lab::enter();
+    run(
+        &lab,
+        "20MiB",
+        r#"
+        fast=18MiB turns=14
+        daemon --share-by job
+        attach hotter 16 1 1; one=$!
+        sleep 0.3
+        attach milder 24 1 1
+        wait $one $!
+        "$hearth" stop --socket d.sock
+        wait"#,
+    );
+    let hot = |name: &str, after: bool| pages(&printed(&lab, name), "hot", after)[0] >> 8;
+    println!("{}", printed(&lab, "daemon").stdout);
+    let (before, after) = (hot("milder", false), hot("milder", true));
+    // Half of nine tenths of 18 MiB, in pieces of 2 MiB.
+    assert!(
+        before <= 4 && after >= 8 && hot("hotter", true) >= 8,
+        "{before} MiB before, {after} after, of the hotter one {}",
+        hot("hotter", true)
+    );
 }

@@ -16,6 +16,7 @@ mod run;
 mod sampler;
 mod status;
 mod stop;
+mod top;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ enum Verb {
     Live(live::Args),
     Daemon(daemon::Args),
     Status(status::Args),
+    Top(top::Args),
     Stop(stop::Args),
     Lab(lab::Args),
     /// The first process of the lab's guest; of no use elsewhere
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Live(args) => live::run(args),
         Verb::Daemon(args) => daemon::run(args),
         Verb::Status(args) => status::run(args),
+        Verb::Top(args) => top::run(args),
         Verb::Stop(args) => stop::run(args),
         Verb::Lab(args) => lab::run(args),
         Verb::LabAgent => Err(::lab::agent::run().into()),

@@ -101,6 +101,7 @@ impl Placing {
                 enforce: self.enforce,
             },
             log: self.log,
+            shares: None,
         })
     }
 }

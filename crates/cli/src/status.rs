@@ -1,5 +1,7 @@
 //! `hearth status`: what the daemon sees and does.
 
+mod prometheus;
+
 use ::live::daemon::client;
 use ::live::daemon::talk::{Reply, Request};
 use ::live::status::Status;
@@ -17,6 +19,9 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print metrics for Prometheus, for example into a file of node_exporter's textfile collector
+    #[arg(long, conflicts_with = "json")]
+    prometheus: bool,
 }
 
 /// Runs the verb.
@@ -24,9 +29,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let Reply::Status { status } = client::ask(args.socket.as_deref(), Request::Status)? else {
         bail!("the daemon gave another answer than was asked for; is it of another version?")
     };
-    match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&status).context("the status cannot be written as JSON")?),
-        false => print!("{}", shown(&status)),
+    match () {
+        () if args.json => {
+            println!("{}", serde_json::to_string_pretty(&status).context("the status cannot be written as JSON")?);
+        }
+        () if args.prometheus => print!("{}", prometheus::text(&status)),
+        () => print!("{}", shown(&status)),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -47,6 +55,9 @@ fn shown(status: &Status) -> String {
         "  {} intervals asked for moves: {} went to faster memory, {} to slower\n",
         status.decisions, status.promoted, status.demoted
     );
+    for share in &status.shares {
+        out += &format!("  {:<8} can count on {}, and has {}\n", share.group, share.part, share.used);
+    }
     if status.programs.is_empty() {
         return out + "no programs; start one with `hearth live --attach -- PROGRAM`\n";
     }

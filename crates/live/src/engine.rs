@@ -11,22 +11,27 @@ use crate::pages::{self, Refused};
 use crate::phase::{Difference, Phase};
 use crate::prioritise::Now;
 use crate::rates::Rates;
+use crate::recall::Recall;
 use crate::routines::Routines;
-use crate::status::{Board, ProgramStatus, Status, TierStatus};
+use crate::shares::Guarantees;
+use crate::status::{Board, LastMove};
 use crate::table::{HUGE, NOWHERE, PAGE, Record, Table};
 use crate::trigger::Lately;
 use crate::young::{Born, Young};
 use crate::{Lived, Options};
-use model::Bytes;
+use foldhash::HashMap;
+use model::{Bytes, Module, SiteId};
 use policy::cost::memory::Memory;
 use policy::cost::migration;
 use policy::cost::moment::{Lines, Moment};
 use profile::estimate::Exposure;
 use record::Error;
-use record::follow::{Object, Quiet, Sink, Started, Visit};
+use record::follow::{Object, Quiet, Sink, Stack, Started, Visit};
 use record::misses::Miss;
 use record::owner::Owner;
 use std::time::{Duration, Instant};
+
+mod show;
 
 /// Pages that are looked up after each interval, at most.
 const LOOKS: usize = 1 << 15;
@@ -38,8 +43,12 @@ const REST: u8 = 50;
 const MOST_NOTES: usize = 100;
 /// Records of one process: more are not placed.
 const MOST_RECORDS: usize = 1 << 22;
+/// Sites of which it is kept what was asked of records that are gone.
+const MOST_SITES: usize = 1 << 16;
 /// Pieces of one object: of a larger one nothing is known but that somebody made it up.
 const MOST_PIECES: u64 = 1 << 18;
+/// What is known of a phase that has come back counts for as many intervals as it lasted, but no more than so many.
+const RECALLED: f64 = 10.0;
 /// What a step of moving may take before rings are looked at again.
 const TURN: Duration = Duration::from_millis(2);
 
@@ -49,6 +58,8 @@ struct Process {
     pid: i32,
     uid: u32,
     exe: String,
+    /// What it shares the fast memory with; empty if that is not shared by groups.
+    group: String,
     over: bool,
 }
 
@@ -79,8 +90,13 @@ pub struct Engine<'a> {
     awake: Option<u32>,
     /// What was asked in the interval before, with so many samples.
     before: (Rates, f64),
-    /// The sum of what was asked in the intervals of the current phase.
+    /// The sum of what was asked in so many intervals of the current phase.
     asked: Rates,
+    asked_in: f64,
+    /// Of each site, what was asked in this phase of records that are gone, in all; and their pages.
+    departed: HashMap<SiteId, (Lines, u64)>,
+    /// Phases that were seen.
+    recall: Recall,
     allocated: u64,
     instructions: Option<(u64, u64)>,
     /// Where looking up goes on: number of a process, address.
@@ -88,7 +104,12 @@ pub struct Engine<'a> {
     mover: Mover,
     journal: Journal,
     lived: Lived,
+    /// The reason of the latest decision, and the latest move.
+    why: String,
+    last: Option<LastMove>,
+    /// What is shown of it, if anybody looks.
     board: Option<Board>,
+    shown: show::Shown,
 }
 
 impl<'a> Engine<'a> {
@@ -129,54 +150,20 @@ impl<'a> Engine<'a> {
             awake: None,
             before: Default::default(),
             asked: Rates::default(),
+            asked_in: 0.0,
+            departed: HashMap::default(),
+            recall: Recall::default(),
             allocated: 0,
             instructions: None,
             look_from: (0, 0),
             mover: Mover::default(),
             journal,
             lived,
+            why: String::new(),
+            last: None,
             board: None,
+            shown: show::Shown::default(),
         }
-    }
-
-    /// Shows its state on a board after each interval, beginning now. Time counts from now on.
-    pub fn show_on(&mut self, board: Board) {
-        self.began_ns = record::now_ns();
-        self.board = Some(board);
-        self.show();
-    }
-
-    fn show(&self) {
-        let Some(Ok(mut board)) = self.board.as_ref().map(|b| b.lock()) else { return };
-        let alive = |(i, p): (usize, &Process)| {
-            let none = ProgramStatus { resident: vec![Bytes(0); self.places.len()], ..ProgramStatus::default() };
-            let mut of = ProgramStatus { pid: p.pid as u32, uid: p.uid, exe: p.exe.clone(), ..none };
-            for (_, r) in self.tables[i].iter() {
-                of.records += 1;
-                of.misses_per_second += r.heat.lines().misses();
-                r.divided(of.resident.len()).for_each(|(tier, bytes)| of.resident[tier].0 += bytes);
-            }
-            (!p.over).then_some(of)
-        };
-        let mut programs: Vec<ProgramStatus> = self.processes.iter().enumerate().filter_map(alive).collect();
-        programs.sort_by_key(|p| (p.resident.first().map(|b| std::cmp::Reverse(b.0)), p.pid));
-        let rooms = self.places.iter().zip(self.rooms());
-        let tier = |(place, room): (&Place, Room)| TierStatus {
-            name: place.name.clone(),
-            used: Bytes(room.used),
-            limit: Bytes(room.limit),
-        };
-        *board = Status {
-            pid: std::process::id(),
-            intervals: self.interval - 1,
-            interval: self.options.interval,
-            tiers: rooms.map(tier).collect(),
-            programs,
-            promoted: self.lived.promoted,
-            demoted: self.lived.demoted,
-            decisions: self.lived.decisions,
-            notes: self.lived.notes.clone(),
-        };
     }
 
     /// What it has done.
@@ -204,11 +191,18 @@ impl<'a> Engine<'a> {
 
     fn gone(&mut self, process: usize, o: &Object) {
         if !self.young.died(o) {
-            let (before, asked) = (&mut self.before.0, &mut self.asked);
+            let (before, asked, recall) = (&mut self.before.0, &mut self.asked, &mut self.recall);
+            let (mut lines, kept) = (Lines::default(), self.departed.len() < MOST_SITES);
             self.tables[process].remove(o.addr, o.size.max(1), o.kind, |start| {
+                recall.forget(process, start);
                 before.records.remove(&(process, start));
-                asked.records.remove(&(process, start));
+                let own = asked.records.remove(&(process, start)).unwrap_or_default();
+                lines = lines.with(own, |a, b| a + b);
             });
+            if !lines.is_none() && kept {
+                let of = self.departed.entry(o.site).or_default();
+                *of = (of.0.with(lines, |a, b| a + b), of.1 + o.size / PAGE + 1);
+            }
         }
     }
 
@@ -303,6 +297,85 @@ impl<'a> Engine<'a> {
         (rates, Lines::default(), samples)
     }
 
+    /// Another phase has begun, with this interval or the one before.
+    fn another_phase(&mut self, now: &Rates, samples: f64) {
+        let with_before = self.phase.age(self.interval) > 1;
+        let before = if with_before { self.before.0.clone() } else { Rates::default() };
+        let known_for = self.asked_in - f64::from(u8::from(with_before));
+        if known_for > 0.0 {
+            // The interval before was counted for the phase that it has ended.
+            let mean = self.asked.without(&before).times(1.0 / known_for);
+            let departed = std::mem::take(&mut self.departed);
+            let mean = self
+                .told_apart(mean, departed.into_iter().map(|(s, (l, n))| (s, (l.times(1.0 / known_for), n))).collect());
+            if mean.others.values().any(|lines| !lines.is_none()) {
+                self.recall.ended(mean, self.phase.last().into());
+            }
+        }
+        let mut seen = before.clone();
+        seen.add(now);
+        let samples = samples + if with_before { self.before.1 } else { 0.0 };
+        let tables = &self.tables;
+        let apart = |known: &Rates| {
+            let mut difference = Difference::default();
+            for (process, table) in tables.iter().enumerate() {
+                table
+                    .iter()
+                    .for_each(|(start, r)| difference.add(known.of(process, start, r), seen.of(process, start, r)));
+            }
+            difference.alike(samples)
+        };
+        (self.asked, self.asked_in) = (before, f64::from(u8::from(with_before)));
+        if let Some((known, length)) = self.recall.began(apart) {
+            self.lived.recalled += 1;
+            let counts = length.min(RECALLED);
+            self.asked.add(&known.times(counts));
+            self.asked_in += counts;
+        }
+    }
+
+    /// What was asked of records, and of each page of a site's records in the mean, for those that are to come. Of sites that were asked for something all
+    /// records are told: one that was asked for nothing is not like the others. `sites`: what is gone, and its pages.
+    fn told_apart(&self, mut mean: Rates, mut sites: HashMap<SiteId, (Lines, u64)>) -> Rates {
+        let all = || self.tables.iter().enumerate().flat_map(|(p, table)| table.iter().map(move |(at, r)| (p, at, r)));
+        for (process, start, r) in all() {
+            let lines = mean.of(process, start, r);
+            if !lines.is_none() {
+                let sum = &mut sites.entry(r.site).or_default().0;
+                *sum = sum.with(lines, |a, b| a + b);
+            }
+        }
+        for (process, start, r) in all() {
+            let Some((_, pages)) = sites.get_mut(&r.site) else { continue };
+            *pages += u64::from(r.pages);
+            let lines = mean.of(process, start, r);
+            mean.records.entry((process, start)).or_insert(lines);
+        }
+        let each = |(site, (lines, pages)): (SiteId, (Lines, u64))| (site, lines.times(1.0 / pages.max(1) as f64));
+        mean.others.extend(sites.into_iter().map(each));
+        mean
+    }
+
+    /// What the next phase asks for, and for how many intervals, if it is so near that its objects had better be moved now.
+    fn soon(&self, length_ns: f64) -> Option<(&Rates, f64)> {
+        let (next, length) = self.recall.next()?;
+        let left = self.recall.left(self.phase.age(self.interval).into())?;
+        let wanted = |(process, table): (usize, &Table)| -> u64 {
+            let there = |r: &Record| if r.tier == 0 { r.there() } else { 0.0 };
+            let asked = table.iter().filter(|(start, r)| !next.of(process, *start, r).is_none());
+            asked.map(|(_, r)| (r.resident() as f64 * (1.0 - there(r))) as u64).sum()
+        };
+        let wanted: u64 = self.tables.iter().enumerate().map(wanted).sum();
+        let bytes = Bytes(wanted.min(self.capacities[0]));
+        let (fast, slow) = (&self.memories[0], self.memories.last()?);
+        // What comes makes something else go.
+        let take = match self.mover.ns_per_byte() {
+            Some(pace) => pace * bytes.0 as f64,
+            None => migration::take(bytes, slow, fast),
+        };
+        (left <= 1.0 + (2.0 * take / length_ns).ceil()).then_some((next, length))
+    }
+
     /// Aggregates what was asked of the records; gives the sum of what was asked of each tier.
     fn aggregate(&mut self, length_s: f64) -> Vec<Lines> {
         let (rates, elsewhere, samples) = self.rates(length_s);
@@ -319,9 +392,10 @@ impl<'a> Engine<'a> {
         }
         if self.phase.over(self.interval, &expected, &before, (self.before.1, samples)) {
             self.lived.phases += 1;
-            self.asked = if self.phase.age(self.interval) > 1 { self.before.0.clone() } else { Rates::default() };
+            self.another_phase(&rates, samples);
         }
         self.asked.add(&rates);
+        self.asked_in += 1.0;
         if samples > 0.0 {
             self.awake.get_or_insert(self.interval);
         }
@@ -359,17 +433,30 @@ impl<'a> Engine<'a> {
         used.into_iter().enumerate().map(room).collect()
     }
 
+    /// What groups of programs may count on.
+    fn guarantees(&self) -> Option<Guarantees> {
+        let groups = self.processes.iter().map(|p| (!p.over).then_some(p.group.as_str()));
+        self.options.shares.as_ref().map(|shares| Guarantees::new(shares, groups))
+    }
+
     /// Asks what is to be moved where.
     fn decide(&mut self, now_ns: u64, length_ns: f64, asked: &[Lines], why: &str) {
         let moment = Moment::new(length_ns, asked, &self.memories);
         let now = Now { interval: self.interval, prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
         let awake = self.awake.map_or(0, |since| self.interval + 1 - since);
         let seconds = |intervals: f64| intervals * length_ns / 1e9;
-        let phase = f64::from(self.phase.age(self.interval));
-        let phase_life = seconds(self.phase.expected(self.interval));
+        let phase = self.asked_in.max(1.0);
+        let age = self.phase.age(self.interval);
+        let left = self.recall.left(age.into());
+        let phase_life = seconds(left.unwrap_or_else(|| self.phase.expected(self.interval)));
+        let soon = self.soon(length_ns);
+        let next_life = soon.map_or(0.0, |(_, length)| seconds(length));
+        let why = if soon.is_some() { format!("{why}; the next phase is near") } else { why.to_string() };
         let mut items = Vec::new();
         for (process, table) in self.tables.iter().enumerate().filter(|(p, _)| !self.processes[*p].over) {
             for (addr, r) in table.iter().filter(|(_, r)| r.tier != NOWHERE && r.rest == 0) {
+                // The mean of all that was seen has had one more of some phases than of others: where phases come back each counts for as long as it lasts.
+                let of_all = left.map(|_| self.recall.mean(|rates| rates.of(process, addr, r)));
                 let item = Item {
                     process,
                     addr,
@@ -378,11 +465,13 @@ impl<'a> Engine<'a> {
                     seen: r.seen,
                     tier: usize::from(r.tier),
                     there: r.there(),
-                    heat: r.heat.lines(),
+                    heat: of_all.unwrap_or_else(|| r.heat.lines()),
                     phase: self.asked.of(process, addr, r).times(1.0 / phase),
                     // It is expected to live as long as it has lived, as far as that was watched.
                     life: seconds(f64::from((self.interval + 1 - r.born).min(awake))),
+                    next: soon.map_or_else(Lines::default, |(next, _)| next.of(process, addr, r)),
                     phase_life,
+                    next_life,
                 };
                 items.push((self.routines.prioritise.priority(&item, &now), item));
             }
@@ -394,7 +483,8 @@ impl<'a> Engine<'a> {
             None => migration::take(Bytes(bytes), &self.memories[from], &self.memories[to]),
         };
         let worth = |swap: &_| self.routines.trigger.worth(swap);
-        let judge = Judge { now: &now, cost: &cost, worth: &worth };
+        let guarantees = self.guarantees();
+        let judge = Judge { now: &now, cost: &cost, worth: &worth, guarantees: guarantees.as_ref() };
         let moves = self.routines.enforce.moves(items, &rooms, &judge);
         if moves.is_empty() {
             // What was decided before is not wanted any more.
@@ -402,9 +492,10 @@ impl<'a> Engine<'a> {
             return;
         }
         self.lived.decisions += 1;
+        self.why.clone_from(&why);
         let sums = (moves.iter().map(|m| m.gain).sum(), moves.iter().map(|m| cost(m.bytes, m.from, m.to)).sum());
         let rooms: Vec<_> = self.places.iter().zip(rooms).collect();
-        self.journal.decision(now_ns, self.interval, why, &moves, sums, &rooms);
+        self.journal.decision(now_ns, self.interval, &why, &moves, sums, &rooms);
         let tables = &mut self.tables;
         let ends = moves.into_iter().filter_map(|m| {
             let bytes = tables.get_mut(m.process)?.get(m.addr)?.bytes();
@@ -440,13 +531,21 @@ impl<'a> Engine<'a> {
         self.lived.moving.0 += done.took_ns;
         let between = [&self.places[m.from], &self.places[m.to]];
         self.journal.moved(now_ns, pid, r.site, between, done);
+        let [from, to] = between.map(|place| place.name.clone());
+        let (site, gain_ns, why) = (r.site, m.gain, self.why.clone());
+        self.last = Some(LastMove { pid: pid as u32, site: self.shown.site(site), from, to, bytes, gain_ns, why });
     }
 }
 
 impl Sink for Engine<'_> {
     fn started(&mut self, process: usize, s: &Started) -> Result<(), Error> {
         let uid = Owner::of(s.pid as i32).map_or(u32::MAX, |o| o.uid);
-        let new = Process { pid: s.pid as i32, uid, exe: s.exe.clone(), over: false };
+        // It says itself what it descends from: of another user's it can not.
+        let parent = self.processes.iter().find(|p| !p.over && p.pid == s.ppid as i32 && p.uid == uid);
+        let before = self.processes.iter().find(|p| p.pid == s.pid as i32 && p.uid == uid);
+        let family = before.or(parent).map(|p| p.group.as_str());
+        let group = self.options.shares.as_ref().map(|shares| shares.group(s.pid, uid, &s.exe, family));
+        let new = Process { pid: s.pid as i32, uid, exe: s.exe.clone(), group: group.unwrap_or_default(), over: false };
         match self.processes.get_mut(process) {
             // The number of one that has ended is given to another.
             Some(place) => *place = new,
@@ -454,6 +553,20 @@ impl Sink for Engine<'_> {
                 self.processes.push(new);
                 self.tables.push(Table::default());
             }
+        }
+        Ok(())
+    }
+
+    fn site(&mut self, _: usize, site: SiteId, stack: &Stack) -> Result<(), Error> {
+        if self.board.is_some() {
+            self.shown.stack(site, stack);
+        }
+        Ok(())
+    }
+
+    fn variable(&mut self, _: usize, site: SiteId, module: &Module, offset: u64, name: &str) -> Result<(), Error> {
+        if self.board.is_some() {
+            self.shown.variable(site, module, offset, name);
         }
         Ok(())
     }
@@ -483,6 +596,7 @@ impl Sink for Engine<'_> {
         for rates in [&mut self.before.0, &mut self.asked] {
             rates.records.retain(|(of, _), _| *of != process);
         }
+        self.recall.forget_all(process);
         self.armed.forget(process);
         self.mover.forget(process);
         Ok(())
@@ -540,6 +654,7 @@ impl Sink for Engine<'_> {
                 instructions: self.instructions.map(|(before, now)| now.saturating_sub(before) as f64),
             };
             let asked = self.aggregate(length_ns / 1e9);
+            self.shown.asked(&asked, length_ns / 1e9);
             if let Some(why) = self.routines.trigger.due(&lately).filter(|_| self.places.len() > 1) {
                 self.decide(now_ns, length_ns, &asked, &why);
             }
@@ -547,7 +662,7 @@ impl Sink for Engine<'_> {
         let failed: Vec<String> = self.routines.failed().collect();
         failed.into_iter().for_each(|why| self.tell(why));
         self.interval += 1;
-        self.show();
+        self.show(length_ns / 1e9);
         Ok(())
     }
 
@@ -573,7 +688,7 @@ impl Sink for Engine<'_> {
 mod tests {
     use super::*;
     use crate::Names;
-    use model::{Figure, GbPerSec, Nanos, Origin, Platform, SiteId, SiteKind, Tier, TierKind};
+    use model::{Figure, GbPerSec, Nanos, Origin, Platform, SiteKind, Tier, TierKind};
     use record::misses::{Line, Source};
 
     const MIB: u64 = 1 << 20;
@@ -616,6 +731,7 @@ mod tests {
             split: Bytes(64 * MIB),
             routines: Names { trigger: trigger.into(), ..Names::default() },
             log: None,
+            shares: None,
         }
     }
 

@@ -24,18 +24,27 @@ pub struct Item {
     pub heat: Lines,
     /// Lines a second in the current phase.
     pub phase: Lines,
-    /// How long it is to be expected to live, and the phase to last, in s.
+    /// Lines a second in the phase that is about to begin; none: that is not known, or not soon.
+    pub next: Lines,
+    /// How long it is to be expected to live, this phase to last, and then the next one, in s.
     pub life: f64,
     /// See `life`.
     pub phase_life: f64,
+    /// See `life`.
+    pub next_life: f64,
 }
 
 impl Item {
     /// Time gained if it lies in one tier instead of another as long as is to be expected, in ns: in this phase what the phase
-    /// asks for, then what is asked for in the long run.
+    /// asks for, then what the next one does, if that is near, then what is asked for in the long run.
     pub fn value(&self, now: &Now, from: usize, to: usize) -> f64 {
         let phase = self.phase_life.min(self.life);
-        phase * now.gain(self.phase, from, to) + (self.life - phase) * now.gain(self.heat, from, to)
+        let next = self.next_life.min(self.life - phase);
+        let long = self.life - phase - next;
+        [(phase, self.phase), (next, self.next), (long, self.heat)]
+            .map(|(s, lines)| s * now.gain(lines, from, to))
+            .iter()
+            .sum()
     }
 }
 
@@ -46,7 +55,22 @@ pub(crate) mod tests {
     pub fn item(addr: u64, bytes: u64, tier: usize, random: f64) -> Item {
         let heat = Lines { random, ..Lines::default() };
         let (born, seen, there) = (1, 1, 1.0);
-        Item { process: 0, addr, bytes, born, seen, tier, there, heat, phase: heat, life: 1.0, phase_life: 1.0 }
+        let next = Lines::default();
+        Item {
+            process: 0,
+            addr,
+            bytes,
+            born,
+            seen,
+            tier,
+            there,
+            heat,
+            phase: heat,
+            next,
+            life: 1.0,
+            phase_life: 1.0,
+            next_life: 0.0,
+        }
     }
 
     #[test]
@@ -56,6 +80,8 @@ pub(crate) mod tests {
         let hot_now = Item { phase: line(10.0), life: 5.0, phase_life: 2.0, ..item(1, 4096, 1, 1.0) };
         assert_eq!(hot_now.value(&now, 1, 0), 2.0 * 10.0 * 200.0 + 3.0 * 200.0);
         assert_eq!(hot_now.value(&now, 0, 1), -hot_now.value(&now, 1, 0));
+        let hot_next = Item { next: line(5.0), next_life: 2.0, ..hot_now };
+        assert_eq!(hot_next.value(&now, 1, 0), 2.0 * 10.0 * 200.0 + 2.0 * 5.0 * 200.0 + 200.0);
         assert_eq!(Item { life: 1.0, ..hot_now }.value(&now, 1, 0), 2000.0, "it will not outlive itself");
     }
 }

@@ -24,8 +24,10 @@ mod pages;
 mod phase;
 mod prioritise;
 mod rates;
+mod recall;
 mod routines;
 mod script;
+pub mod shares;
 pub mod status;
 mod table;
 mod trigger;
@@ -40,6 +42,7 @@ use record::launch::{Launch, find_runtime};
 use record::{Outcome, Sampler, Sampling, Scope, USUAL_LLC, now_ns, program};
 use routines::Routines;
 use serde::Serialize;
+use shares::Shares;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use wire::session::flags;
@@ -75,6 +78,8 @@ pub struct Options {
     pub routines: Names,
     /// Where every decision is written to.
     pub log: Option<PathBuf>,
+    /// How programs share the fast memory; none: it goes to what gains most from it.
+    pub shares: Option<Shares>,
 }
 
 /// What the engine has done.
@@ -86,6 +91,8 @@ pub struct Lived {
     pub intervals: u32,
     /// Phases that were told apart.
     pub phases: u32,
+    /// Of these, those that had been there before.
+    pub recalled: u32,
     /// Intervals after which something was to be moved.
     pub decisions: u32,
     /// Most records at one time.

@@ -45,17 +45,29 @@ impl Difference {
         self.0.iter().any(|(expected, _)| *expected > 0.0)
     }
 
-    /// Share of the accesses that went elsewhere, if it is more than chance with so many samples. How many there were does not count:
-    /// what comes into faster memory is accessed more often.
+    /// Share of the accesses that went elsewhere, if it is more than chance with so many samples.
     fn drift(&self, samples: f64) -> Option<f64> {
+        self.share(samples).filter(|share| *share > self.bound(samples))
+    }
+
+    /// The same, if it is not more.
+    pub fn alike(&self, samples: f64) -> Option<f64> {
+        self.share(samples).filter(|share| self.expected() && *share <= self.bound(samples))
+    }
+
+    /// Share of the accesses that went elsewhere. How many there were does not count: what comes into faster memory is accessed more often.
+    fn share(&self, samples: f64) -> Option<f64> {
         let (all, seen): (f64, f64) = self.0.iter().fold((0.0, 0.0), |(a, b), (e, s)| (a + e, b + s));
         if samples <= 0.0 || seen <= 0.0 {
             return None;
         }
         let apart = |(e, s): &(f64, f64)| (if all > 0.0 { e / all } else { 0.0 } - s / seen).abs();
-        let share = self.0.iter().map(apart).sum::<f64>() / if all > 0.0 { 2.0 } else { 1.0 };
-        let chance = CHANCE * (self.0.len() as f64 / samples).sqrt();
-        (share > DRIFT.max(chance)).then_some(share)
+        Some(self.0.iter().map(apart).sum::<f64>() / if all > 0.0 { 2.0 } else { 1.0 })
+    }
+
+    /// Shares up to this one may be chance.
+    fn bound(&self, samples: f64) -> f64 {
+        DRIFT.max(CHANCE * (self.0.len() as f64 / samples).sqrt())
     }
 }
 
@@ -90,6 +102,11 @@ impl Phase {
     /// Intervals that the current phase has lasted, this one included.
     pub fn age(&self, interval: u32) -> u32 {
         interval + 1 - self.since.min(interval)
+    }
+
+    /// Intervals that the phase before it has lasted; 0 if there was none.
+    pub fn last(&self) -> u32 {
+        self.lengths.back().copied().unwrap_or(0)
     }
 
     /// Intervals for which it is to be expected to go on: as long as it has lasted, or as long as former phases did.

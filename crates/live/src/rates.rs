@@ -27,6 +27,21 @@ impl Rates {
         sum(&mut self.others, &more.others);
     }
 
+    /// So many times as much.
+    pub fn times(&self, factor: f64) -> Rates {
+        let records = self.records.iter().map(|(key, lines)| (*key, lines.times(factor))).collect();
+        Rates { records, others: self.others.iter().map(|(key, lines)| (*key, lines.times(factor))).collect() }
+    }
+
+    /// Without what others asked for.
+    pub fn without(&self, less: &Rates) -> Rates {
+        let mut rest = self.times(1.0);
+        rest.add(&less.times(-1.0));
+        let none_less = |lines: &mut Lines| *lines = lines.with(Lines::default(), f64::max);
+        rest.records.values_mut().chain(rest.others.values_mut()).for_each(none_less);
+        rest
+    }
+
     /// A record's.
     pub fn of(&self, process: usize, start: u64, record: &Record) -> Lines {
         self.records.get(&(process, start)).copied().unwrap_or_else(|| {

@@ -31,7 +31,7 @@ mod plans;
 mod site;
 mod suite;
 mod table;
-mod words;
+pub mod words;
 
 pub use comparison::{comparison, comparison_page, comparison_svg};
 pub use curve::{curve, curve_page};

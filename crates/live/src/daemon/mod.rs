@@ -133,7 +133,9 @@ fn answer(
         },
         Request::Status => {
             let mut status: Status = board.lock().map(|s| s.clone()).unwrap_or_default();
-            status.programs.retain(|p| trusted || p.uid == peer.uid);
+            if !trusted {
+                status.only_of(peer.uid);
+            }
             Reply::Status { status: Box::new(status) }
         }
         Request::Stop if trusted => {

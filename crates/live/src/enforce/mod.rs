@@ -7,6 +7,7 @@ mod own;
 use crate::item::Item;
 use crate::prioritise::Now;
 use crate::routines::{Routine, Value};
+use crate::shares::Guarantees;
 use crate::trigger::Swap;
 use model::Bytes;
 
@@ -44,6 +45,8 @@ pub struct Judge<'a> {
     pub cost: &'a dyn Fn(u64, usize, usize) -> f64,
     /// Whether a move is worth making ([`crate::trigger::Trigger::worth`]).
     pub worth: &'a dyn Fn(&Swap) -> bool,
+    /// What groups of programs may count on, if the fast memory is shared so.
+    pub guarantees: Option<&'a Guarantees>,
 }
 
 /// A way to carry out a decision.
@@ -86,6 +89,20 @@ const USUAL_SHARE: f64 = 0.9;
 /// A record is in its tier if so much of it is.
 const THERE: f64 = 0.98;
 
+/// For each item the tier where its group's part has a place for it, if it is worth one. `most`: bytes of each tier that may be taken.
+fn claims(items: &[(f64, Item)], most: &[u64], guarantees: Option<&Guarantees>) -> Vec<Option<usize>> {
+    let Some(guarantees) = guarantees else { return vec![None; items.len()] };
+    let mut left: Vec<Vec<u64>> = most.iter().enumerate().map(|(k, all)| guarantees.bytes(k, *all)).collect();
+    let claim = |(priority, item): &(f64, Item)| {
+        let group = guarantees.group(item.process);
+        let fits = |left: &Vec<u64>| left.get(group).is_some_and(|left| item.bytes <= *left);
+        let tier = left.iter().position(fits).filter(|_| *priority > 0.0)?;
+        left[tier][group] -= item.bytes;
+        Some(tier)
+    };
+    items.iter().map(claim).collect()
+}
+
 /// The moves by which each tier is filled up to a share of its room.
 fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'_>) -> Vec<Move> {
     let last = rooms.len() - 1;
@@ -94,11 +111,15 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
     let place = |item: &Item| (item.tier, std::cmp::Reverse(item.seen), item.addr);
     items.sort_by(|(p, a), (q, b)| q.total_cmp(p).then(place(a).cmp(&place(b))));
     let mut left: Vec<u64> = (0..last).map(most).collect();
-    let target = |(_, item): &(f64, Item)| {
-        let fits = left.iter().position(|left| item.bytes <= *left);
-        fits.inspect(|&k| left[k] -= item.bytes).unwrap_or(last)
+    let claims = claims(&items, &left, judge.guarantees);
+    for (claim, (_, item)) in claims.iter().zip(&items) {
+        claim.inspect(|&k| left[k] -= item.bytes);
+    }
+    let target = |(claim, (_, item)): (&Option<usize>, &(f64, Item))| {
+        let fits = || left.iter().position(|left| item.bytes <= *left).inspect(|&k| left[k] -= item.bytes);
+        claim.or_else(fits).unwrap_or(last)
     };
-    let targets: Vec<usize> = items.iter().map(target).collect();
+    let targets: Vec<usize> = claims.iter().zip(&items).map(target).collect();
     // The least important last, so that it is taken first.
     let mut victims: Vec<Vec<usize>> = vec![Vec::new(); rooms.len()];
     for i in (0..items.len()).filter(|&i| targets[i] > items[i].1.tier) {
@@ -135,8 +156,11 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         }
         let gain = missing * item.value(judge.now, from, to);
         group.push(Move { process: item.process, addr: item.addr, bytes, from, to, gain });
+        // Where a group takes what is its own, it does not matter what those lose who had borrowed it.
+        let of = |process: usize| judge.guarantees.map_or(0, |g| g.group(process));
+        let counts = |m: &&Move| claims[i].is_none() || of(m.process) == of(item.process);
         let swap = Swap {
-            gain: group.iter().map(|m| m.gain).sum(),
+            gain: group.iter().filter(counts).map(|m| m.gain).sum(),
             cost: group.iter().map(|m| (judge.cost)(m.bytes, m.from, m.to)).sum(),
         };
         if used[to] + bytes <= most(to) && (judge.worth)(&swap) {
@@ -172,6 +196,7 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shares::{By, Shares};
     use policy::cost::moment::Lines;
 
     const MIB: u64 = 1 << 20;
@@ -181,9 +206,19 @@ mod tests {
     }
 
     fn moves(name: &str, items: &[Item], rooms: &[(u64, u64)], worth: &dyn Fn(&Swap) -> bool) -> Vec<(u64, usize)> {
+        shared(name, items, rooms, worth, None)
+    }
+
+    fn shared(
+        name: &str,
+        items: &[Item],
+        rooms: &[(u64, u64)],
+        worth: &dyn Fn(&Swap) -> bool,
+        guarantees: Option<&Guarantees>,
+    ) -> Vec<(u64, usize)> {
         let line = |random: f64| Lines { random, ..Lines::default() };
         let now = Now { interval: 1, prices: (0..rooms.len()).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
-        let judge = Judge { now: &now, cost: &|bytes, _, _| bytes as f64 / MIB as f64, worth };
+        let judge = Judge { now: &now, cost: &|bytes, _, _| bytes as f64 / MIB as f64, worth, guarantees };
         let rooms: Vec<Room> =
             rooms.iter().map(|&(limit, used)| Room { limit: limit * MIB, used: used * MIB }).collect();
         let (name, value) = name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
@@ -238,5 +273,27 @@ mod tests {
         assert_eq!(all.len(), 8);
         assert_eq!(moves("incremental=40MiB", &items, &[(36, 32), (100, 32)], ANY), all[..4]);
         assert_eq!(moves("incremental=1MiB", &items, &[(36, 32), (100, 32)], ANY), all[..2], "at least one");
+    }
+
+    #[test]
+    fn a_group_takes_what_is_its_own_from_one_that_gains_more_and_no_more() {
+        let shares = Shares::new(By::Command, &[], &[]).expect("good");
+        let guarantees = |groups: [&str; 2]| Guarantees::new(&shares, groups.map(Some).into_iter());
+        let of = |process, item| Item { process, ..item };
+        // The first program's are hotter, and were first.
+        let items = [
+            of(0, item(1, 8, 0, 900.0)),
+            of(0, item(2, 8, 0, 800.0)),
+            of(1, item(3, 8, 1, 5.0)),
+            of(1, item(4, 8, 1, 4.0)),
+        ];
+        let gains: &dyn Fn(&Swap) -> bool = &|swap| swap.gain > swap.cost;
+        let rooms = [(16, 16), (100, 16)];
+        assert_eq!(moves("fill=1", &items, &rooms, gains), []);
+        assert_eq!(shared("fill=1", &items, &rooms, gains, Some(&guarantees(["a", "b"]))), [(2, 1), (3, 0)]);
+        assert_eq!(shared("fill=1", &items, &rooms, gains, Some(&guarantees(["a", "a"]))), [], "one group is as none");
+        // What the second one does not use is lent.
+        let cold = [items[0], items[1], of(1, item(3, 8, 1, 0.0))];
+        assert_eq!(shared("fill=1", &cold, &rooms, gains, Some(&guarantees(["a", "b"]))), []);
     }
 }

@@ -52,7 +52,7 @@ mod tests {
         );
         let own = Own::load(Some(&path)).expect("a good script");
         let now = now();
-        let judge = Judge { now: &now, cost: &|_, _, _| 0.0, worth: &|_| true };
+        let judge = Judge { now: &now, cost: &|_, _, _| 0.0, worth: &|_| true, guarantees: None };
         let items = || {
             vec![(1.0, item(4096, 4096, 0, 1.0)), (9.0, item(8192, 4096, 1, 50.0)), (2.0, item(12288, 4096, 1, 5.0))]
         };

@@ -1,0 +1,129 @@
+//! `hearth top`: what the daemon sees and does, as a screen that renews itself.
+
+mod names;
+mod screen;
+
+use ::live::daemon::client;
+use ::live::daemon::talk::{Reply, Request};
+use ::live::status::Status;
+use anyhow::{Context, Result, bail};
+use names::Names;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use screen::View;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const KEYS: &str = "\
+KEYS
+  q, Esc, Ctrl-C       leave
+  s                    order objects by misses, by size, or by what of them is not in the fastest memory
+  j k, arrows, PgUp PgDn, Home
+                       scroll the objects
+  p, space             hold the screen still, and go on";
+
+/// How often the daemon is asked.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Columns and lines where there is no terminal.
+const USUAL: (u16, u16) = (80, 24);
+/// Lines of a page.
+const PAGE: usize = 10;
+
+/// Shows what the daemon sees and does: the memories, the programs, the hottest objects, and why what was moved last was moved
+#[derive(clap::Args)]
+#[command(after_help = KEYS)]
+pub struct Args {
+    /// Where the daemon listens [default: your own daemon, or root's]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Print one screen as text and end
+    #[arg(long)]
+    once: bool,
+    /// With --once: print it as JSON, with all objects that the daemon tells of
+    #[arg(long, requires = "once")]
+    json: bool,
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let status = ask(args.socket.as_deref())?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&status).context("the status cannot be written as JSON")?);
+    } else if args.once {
+        print!("{}", once(&status)?);
+    } else if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
+        let mut terminal = ratatui::init();
+        let shown = watch(&mut terminal, args.socket.as_deref(), status);
+        ratatui::restore();
+        shown?;
+    } else {
+        bail!("top needs a terminal; --once prints one screen, and --once --json what is on it");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ask(socket: Option<&Path>) -> Result<Status> {
+    match client::ask(socket, Request::Status)? {
+        Reply::Status { status } => Ok(*status),
+        _ => bail!("the daemon gave another answer than was asked for; is it of another version?"),
+    }
+}
+
+/// One screen as text, as wide as the terminal.
+fn once(status: &Status) -> Result<String> {
+    let columns = terminal_size::terminal_size().map_or(USUAL.0, |(columns, _)| columns.0);
+    let mut names = Names::default();
+    names.learn(status);
+    let mut terminal = Terminal::new(TestBackend::new(columns, USUAL.1))?;
+    terminal.draw(|frame| screen::draw(frame, status, &names, &View::default()))?;
+    let buffer = terminal.backend().buffer();
+    let line = |cells: &[ratatui::buffer::Cell]| cells.iter().map(|c| c.symbol()).collect::<String>();
+    let lines: Vec<String> = buffer.content().chunks(usize::from(columns).max(1)).map(line).collect();
+    // The last one tells of keys.
+    let lines = lines[..lines.len().saturating_sub(1)].iter().map(|l| l.trim_end());
+    let text = lines.collect::<Vec<_>>().join("\n");
+    Ok(text.trim_end().to_string() + "\n")
+}
+
+/// Shows it until a key ends that.
+fn watch(terminal: &mut ratatui::DefaultTerminal, socket: Option<&Path>, mut status: Status) -> Result<()> {
+    let (mut names, mut view) = (Names::default(), View::default());
+    names.learn(&status);
+    let mut asked = Instant::now();
+    loop {
+        terminal.draw(|frame| screen::draw(frame, &status, &names, &view))?;
+        if event::poll(PERIOD.saturating_sub(asked.elapsed()))? {
+            let Event::Key(key) = event::read()? else { continue };
+            if key.kind != KeyEventKind::Release && !pressed(key, &mut view) {
+                return Ok(());
+            }
+        }
+        if asked.elapsed() >= PERIOD {
+            asked = Instant::now();
+            if !view.held {
+                status = ask(socket)?;
+                names.learn(&status);
+            }
+        }
+    }
+}
+
+/// What a key does; false: leave.
+fn pressed(key: KeyEvent, view: &mut View) -> bool {
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => return false,
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
+        KeyCode::Char('s') => view.order = view.order.next(),
+        KeyCode::Char('p' | ' ') => view.held = !view.held,
+        KeyCode::Char('j') | KeyCode::Down => view.from += 1,
+        KeyCode::Char('k') | KeyCode::Up => view.from = view.from.saturating_sub(1),
+        KeyCode::PageDown => view.from += PAGE,
+        KeyCode::PageUp => view.from = view.from.saturating_sub(PAGE),
+        KeyCode::Home => view.from = 0,
+        _ => {}
+    }
+    true
+}

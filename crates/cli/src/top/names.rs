@@ -1,0 +1,54 @@
+//! Names of the sites that the daemon tells of in binary form: looked up here, with the rights of who looks.
+
+use ::live::status::Status;
+use model::{Module, Site, SiteId, SourceLine};
+use record::symbols;
+use std::collections::HashMap;
+
+/// Names that are known so far.
+#[derive(Default)]
+pub struct Names {
+    lines: HashMap<Module, HashMap<u64, Vec<SourceLine>>>,
+    labels: HashMap<SiteId, String>,
+}
+
+impl Names {
+    /// Looks up what is new in a status.
+    pub fn learn(&mut self, status: &Status) {
+        let last = status.last.iter().map(|m| &m.site);
+        let sites = || status.objects.iter().map(|o| &o.site).chain(last.clone());
+        let mut unknown: HashMap<Module, Vec<u64>> = HashMap::new();
+        for frame in sites().filter(|s| !self.labels.contains_key(&s.id)).flat_map(|s| &s.frames) {
+            let Some(module) = &frame.module else { continue };
+            let known = self.lines.get(module).is_some_and(|lines| lines.contains_key(&frame.offset));
+            if !known && frame.source.is_empty() && module.path.starts_with('/') {
+                unknown.entry(module.clone()).or_default().push(frame.offset);
+            }
+        }
+        for (module, offsets) in unknown {
+            // What has no names is shown by its place.
+            let found = symbols::symbolize(&module, &offsets).unwrap_or_else(|_| vec![Vec::new(); offsets.len()]);
+            self.lines.entry(module).or_default().extend(offsets.into_iter().zip(found));
+        }
+        for site in sites() {
+            if !self.labels.contains_key(&site.id) {
+                let label = self.named(site).label();
+                self.labels.insert(site.id, report::words::brief(&label));
+            }
+        }
+    }
+
+    fn named(&self, site: &Site) -> Site {
+        let mut site = site.clone();
+        for frame in site.frames.iter_mut().filter(|f| f.source.is_empty()) {
+            let lines = frame.module.as_ref().and_then(|m| self.lines.get(m)?.get(&frame.offset));
+            frame.source = lines.cloned().unwrap_or_default();
+        }
+        site
+    }
+
+    /// What a site is called.
+    pub fn of(&self, site: &Site) -> String {
+        self.labels.get(&site.id).cloned().unwrap_or_else(|| site.label())
+    }
+}

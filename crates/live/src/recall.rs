@@ -1,0 +1,151 @@
+//! Phases that come back. What was asked for in a phase is kept when it ends, with how long it lasted and what came after it. When another one begins that
+//! asks for the same, what is known of it holds at once; and towards its end that of the one which followed it last time, so that its objects are where they
+//! are needed when it begins (Unimem, SC 2017, section 3.3: a helper moves ahead of the phase; there phases lie between MPI calls, here they are recognised).
+
+use crate::rates::Rates;
+use policy::cost::moment::Lines;
+
+/// Phases that are remembered.
+const KNOWN: usize = 8;
+/// One phase in so many takes longer than it did, and still is to be expected to end: by so large a part, and so many intervals.
+const LATE: (f64, f64) = (0.25, 2.0);
+
+/// A phase that has been seen.
+#[derive(Debug, Default)]
+struct Known {
+    /// What it asks for, lines a second in the mean; and for how many intervals. None while it is seen for the first time.
+    seen: Option<(Rates, f64)>,
+    /// What came after it.
+    next: Option<usize>,
+    /// When it began last, in phases.
+    began: u64,
+}
+
+/// The phases that were seen.
+#[derive(Debug, Default)]
+pub struct Recall {
+    known: Vec<Known>,
+    current: Option<usize>,
+    phases: u64,
+}
+
+impl Recall {
+    /// The current phase is over: what it asked for in the mean, and for how many intervals.
+    pub fn ended(&mut self, mean: Rates, intervals: f64) {
+        let Some(known) = self.current.and_then(|i| self.known.get_mut(i)) else { return };
+        let length = known.seen.as_ref().map_or(intervals, |(_, before)| (before + intervals) / 2.0);
+        known.seen = Some((mean, length));
+    }
+
+    /// Another phase has begun. `apart`: how far what was seen of it is from what a phase asked for, if that is not too far. Gives what is known of it: what
+    /// it asks for, and for how many intervals.
+    pub fn began(&mut self, apart: impl Fn(&Rates) -> Option<f64>) -> Option<(&Rates, f64)> {
+        let alike = |(i, k): (usize, &Known)| Some((apart(&k.seen.as_ref()?.0)?, i));
+        let found = self.known.iter().enumerate().filter_map(alike).min_by(|a, b| a.0.total_cmp(&b.0));
+        let new = found.map_or_else(|| self.place(), |(_, i)| i);
+        if let Some(before) = self.current.and_then(|i| self.known.get_mut(i)) {
+            before.next = Some(new);
+        }
+        self.phases += 1;
+        self.known[new].began = self.phases;
+        self.current = Some(new);
+        self.known[new].seen.as_ref().map(|(rates, length)| (rates, *length))
+    }
+
+    /// A place for a phase that was never seen: that of the one which has not come for longest, if there is no other.
+    fn place(&mut self) -> usize {
+        if self.known.len() < KNOWN {
+            self.known.push(Known::default());
+            return self.known.len() - 1;
+        }
+        let others = (0..KNOWN).filter(|i| Some(*i) != self.current);
+        let oldest = others.min_by_key(|i| self.known[*i].began).unwrap_or(0);
+        self.known[oldest] = Known::default();
+        self.known.iter_mut().for_each(|k| k.next = k.next.filter(|next| *next != oldest));
+        oldest
+    }
+
+    /// Intervals for which the current phase, which is so old, is to be expected to go on; none if it was never seen, or lasts longer than it ever did.
+    pub fn left(&self, age: f64) -> Option<f64> {
+        let (_, length) = self.known.get(self.current?)?.seen.as_ref()?;
+        (age <= length * (1.0 + LATE.0) + LATE.1).then(|| (length - age).max(0.0))
+    }
+
+    /// What is asked for after the current phase, and for how many intervals, if that is known.
+    pub fn next(&self) -> Option<(&Rates, f64)> {
+        let (rates, length) = self.known.get(self.known.get(self.current?)?.next?)?.seen.as_ref()?;
+        Some((rates, *length))
+    }
+
+    /// The mean over all phases that were seen to their end, each for as long as it lasts. `of`: what a phase asks for.
+    pub fn mean(&self, of: impl Fn(&Rates) -> Lines) -> Lines {
+        let seen = || self.known.iter().filter_map(|k| k.seen.as_ref());
+        let all: f64 = seen().map(|(_, length)| length).sum();
+        seen().fold(Lines::default(), |sum, (rates, length)| sum.with(of(rates), |a, b| a + b * length / all.max(1.0)))
+    }
+
+    /// A record is gone, and another one may come to its place.
+    pub fn forget(&mut self, process: usize, start: u64) {
+        for (rates, _) in self.known.iter_mut().filter_map(|k| k.seen.as_mut()) {
+            rates.records.remove(&(process, start));
+        }
+    }
+
+    /// A process is gone, and another one may get its number.
+    pub fn forget_all(&mut self, process: usize) {
+        for (rates, _) in self.known.iter_mut().filter_map(|k| k.seen.as_mut()) {
+            rates.records.retain(|(of, _), _| *of != process);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(address: u64) -> Rates {
+        let mut rates = Rates::default();
+        rates.records.insert((0, address), Lines { random: 100.0, ..Lines::default() });
+        rates
+    }
+
+    /// Near, if they ask for the same record.
+    fn like(address: u64) -> impl Fn(&Rates) -> Option<f64> {
+        move |known| known.records.contains_key(&(0, address)).then_some(0.1)
+    }
+
+    #[test]
+    fn what_comes_back_is_known_with_what_follows() {
+        let mut recall = Recall::default();
+        assert!(recall.began(like(1)).is_none() && recall.left(1.0).is_none());
+        recall.ended(rates(1), 10.0);
+        assert!(recall.began(like(2)).is_none());
+        assert!(recall.next().is_none(), "nothing has followed it yet");
+        recall.ended(rates(2), 20.0);
+        let (known, length) = recall.began(like(1)).expect("it was seen");
+        assert_eq!((known.records.len(), length), (1, 10.0));
+        assert_eq!((recall.left(3.0), recall.left(12.0), recall.left(15.0)), (Some(7.0), Some(0.0), None));
+        let (next, length) = recall.next().expect("it was followed by another one");
+        assert!(next.records.contains_key(&(0, 2)) && length == 20.0);
+        recall.ended(rates(1), 14.0);
+        recall.began(like(2)).expect("it was seen");
+        assert_eq!(recall.next().map(|(_, length)| length), Some(12.0), "the mean of both");
+        let mean = recall.mean(|rates| rates.records.get(&(0, 2)).copied().unwrap_or_default());
+        assert!((mean.random - 100.0 * 20.0 / 32.0).abs() < 1e-9, "{mean:?}");
+        recall.forget(0, 1);
+        assert!(recall.next().is_some_and(|(rates, _)| rates.records.is_empty()));
+    }
+
+    #[test]
+    fn the_one_that_has_not_come_for_longest_is_forgotten() {
+        let mut recall = Recall::default();
+        for address in 0..=KNOWN as u64 {
+            assert!(recall.began(like(address)).is_none());
+            recall.ended(rates(address), 5.0);
+        }
+        assert!(recall.began(like(3)).is_some());
+        assert!(recall.began(like(0)).is_none(), "there was no more room for it");
+        assert!(recall.began(like(2)).is_some());
+        assert_eq!(recall.known.len(), KNOWN);
+    }
+}
