@@ -79,7 +79,15 @@ fn what_was_done_is_written_as_json() {
     let did: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(did["tiers"], serde_json::json!(["fast", "slow"]));
     assert!(did["intervals"].as_u64() > Some(3) && did["most_records"].as_u64() > Some(0), "{did}");
-    assert!(room.path("why.jsonl").is_file());
+    // Its objects come and go; those that stay for an interval are in the log, with their names.
+    let shown = room.hearth(&["report", "why.jsonl"]).expect(0).stdout;
+    assert!(shown.contains("0 decisions") && shown.contains("phases.c:"), "{shown}");
+    room.hearth(&["report", "why.jsonl", "--html", "why.html"]).expect(0);
+    let page = fs::read_to_string(room.path("why.html")).expect("it was written");
+    assert!(page.contains("In fast memory by site over time (fast)") && page.contains("phases.c:"));
+    refused(&room, &["report", "why.jsonl", "--json"], &["why.jsonl is a log"]);
+    refused(&room, &["report", "did.json"], &["did.json: line 1 is no line of a log"]);
+    refused(&room, &["report", "why.jsonl", "--html", "why.jsonl"], &["why.jsonl"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod errors;
 mod import;
 mod lab;
 mod live;
+mod names;
 mod output;
 mod placing;
 mod plan;

@@ -1,15 +1,19 @@
 //! `hearth report`: what a profile says, in the terminal, as JSON or as a page.
 
+use crate::names::Names;
 use crate::output;
-use anyhow::Result;
-use std::path::PathBuf;
+use anyhow::{Context, Result, anyhow, bail};
+use report::Log;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Shows which of a program's data objects are big, hot and long-lived
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// A profile, as written by `hearth record`
+    /// A profile, as written by `hearth record`, or a log, as written by `hearth live --log`
     profile: PathBuf,
     /// How many sites the table shows; the rest is summed
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -34,12 +38,16 @@ EXAMPLES
   hearth report app.hearth --site 3c078971    one of them, with its call stack
   hearth report app.hearth --html app.html    a page with pictures, for a browser or a talk
   hearth report app.hearth --firefox app.json   call paths over time, for profiler.firefox.com
+  hearth report why.jsonl --html why.html     what hearth live moved and why, residency and heat over time
   hearth report app.hearth --json | jq '.sites[0]'
 
 Figures marked ~ are estimates from samples; the report names the sampler and its error.";
 
 /// Runs the verb.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if let Some(log) = log(&args.profile)? {
+        return run_log(&args, &log);
+    }
     let observed = profile::open(&args.profile)?.observed()?;
     if let Some(id) = &args.site {
         let site = report::find(&observed, id)?;
@@ -53,6 +61,45 @@ pub fn run(args: Args) -> Result<ExitCode> {
         output::write(file, &report::firefox(&observed)?, &args.profile)?;
     } else {
         output::print(&report::table(&observed, output::width(), args.top))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Most bytes of a log that is read.
+const LONGEST_LOG: u64 = 1 << 30;
+
+/// The log in this file; none if it is no log.
+fn log(path: &Path) -> Result<Option<Log>> {
+    let mut begin = [0];
+    // What cannot be read is said of the profile.
+    let first = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
+    if first.is_err() || begin != *b"{" {
+        return Ok(None);
+    }
+    let shown = path.display();
+    let length = std::fs::metadata(path).map_or(0, |m| m.len());
+    if length > LONGEST_LOG {
+        bail!("{shown}: logs of more than 1 GiB are not read; cut it into pieces (split --line-bytes=900M)");
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("{shown} cannot be read"))?;
+    let mut log = Log::read(&text).map_err(|why| anyhow!("{shown}: {why}"))?;
+    let mut names = Names::default();
+    names.learn(log.sites.values());
+    log.sites.values_mut().for_each(|site| *site = names.named(site));
+    Ok(Some(log))
+}
+
+fn run_log(args: &Args, log: &Log) -> Result<ExitCode> {
+    let name = args.profile.file_name().unwrap_or_default().to_string_lossy();
+    match &args.html {
+        _ if args.site.is_some() || args.json || args.firefox.is_some() => {
+            bail!(
+                "{} is a log: it is shown as a table or by --html; each of its lines is JSON",
+                args.profile.display()
+            );
+        }
+        Some(file) => output::write(file, &report::log_page(log, &name), &args.profile)?,
+        None => output::print(&report::log_table(log, output::width(), args.top))?,
     }
     Ok(ExitCode::SUCCESS)
 }

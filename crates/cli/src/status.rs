@@ -7,6 +7,7 @@ use ::live::daemon::talk::{Reply, Request};
 use ::live::status::Status;
 use anyhow::{Context, Result, bail};
 use comfy_table::{CellAlignment, Table};
+use report::words::printable;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -43,7 +44,7 @@ fn shown(status: &Status) -> String {
     let (pid, intervals, interval) = (status.pid, status.intervals, status.interval);
     let mut out = format!("daemon {pid}: {intervals} intervals of {interval} so far\n");
     for note in &status.notes {
-        out += &format!("  {note}\n");
+        out += &format!("  {}\n", printable(note));
     }
     for tier in &status.tiers {
         out += &match tier.limit.0 {
@@ -56,7 +57,7 @@ fn shown(status: &Status) -> String {
         status.decisions, status.promoted, status.demoted
     );
     for share in &status.shares {
-        out += &format!("  {:<8} can count on {}, and has {}\n", share.group, share.part, share.used);
+        out += &format!("  {:<8} can count on {}, and has {}\n", printable(&share.group), share.part, share.used);
     }
     if status.programs.is_empty() {
         return out + "no programs; start one with `hearth live --attach -- PROGRAM`\n";
@@ -71,7 +72,7 @@ fn shown(status: &Status) -> String {
     for p in &status.programs {
         let mut row = vec![p.pid.to_string(), p.uid.to_string(), p.records.to_string()];
         row.extend(p.resident.iter().map(|b| b.to_string()));
-        row.extend([format!("{:.0}", p.misses_per_second), p.exe.clone()]);
+        row.extend([format!("{:.0}", p.misses_per_second), printable(&p.exe)]);
         table.add_row(row);
     }
     for column in table.column_iter_mut().take(columns - 1) {

@@ -1,13 +1,13 @@
 //! `hearth top`: what the daemon sees and does, as a screen that renews itself.
 
-mod names;
 mod screen;
 
+use crate::names::Names;
 use ::live::daemon::client;
 use ::live::daemon::talk::{Reply, Request};
 use ::live::status::Status;
 use anyhow::{Context, Result, bail};
-use names::Names;
+use model::Site;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -72,11 +72,16 @@ fn ask(socket: Option<&Path>) -> Result<Status> {
     }
 }
 
+/// All sites that a status names.
+fn sites(status: &Status) -> impl Iterator<Item = &Site> + Clone {
+    status.objects.iter().map(|o| &o.site).chain(status.last.iter().map(|m| &m.site))
+}
+
 /// One screen as text, as wide as the terminal.
 fn once(status: &Status) -> Result<String> {
     let columns = terminal_size::terminal_size().map_or(USUAL.0, |(columns, _)| columns.0);
     let mut names = Names::default();
-    names.learn(status);
+    names.learn(sites(status));
     let mut terminal = Terminal::new(TestBackend::new(columns, USUAL.1))?;
     terminal.draw(|frame| screen::draw(frame, status, &names, &View::default()))?;
     let buffer = terminal.backend().buffer();
@@ -91,7 +96,7 @@ fn once(status: &Status) -> Result<String> {
 /// Shows it until a key ends that.
 fn watch(terminal: &mut ratatui::DefaultTerminal, socket: Option<&Path>, mut status: Status) -> Result<()> {
     let (mut names, mut view) = (Names::default(), View::default());
-    names.learn(&status);
+    names.learn(sites(&status));
     let mut asked = Instant::now();
     loop {
         terminal.draw(|frame| screen::draw(frame, &status, &names, &view))?;
@@ -105,7 +110,7 @@ fn watch(terminal: &mut ratatui::DefaultTerminal, socket: Option<&Path>, mut sta
             asked = Instant::now();
             if !view.held {
                 status = ask(socket)?;
-                names.learn(&status);
+                names.learn(sites(&status));
             }
         }
     }

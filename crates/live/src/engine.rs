@@ -530,10 +530,11 @@ impl<'a> Engine<'a> {
         self.lived.there += done.moved.there;
         self.lived.moving.0 += done.took_ns;
         let between = [&self.places[m.from], &self.places[m.to]];
-        self.journal.moved(now_ns, pid, r.site, between, done);
+        let site = self.shown.site(r.site);
+        self.journal.moved(now_ns, pid, &site, between, done);
         let [from, to] = between.map(|place| place.name.clone());
-        let (site, gain_ns, why) = (r.site, m.gain, self.why.clone());
-        self.last = Some(LastMove { pid: pid as u32, site: self.shown.site(site), from, to, bytes, gain_ns, why });
+        let (gain_ns, why) = (m.gain, self.why.clone());
+        self.last = Some(LastMove { pid: pid as u32, site, from, to, bytes, gain_ns, why });
     }
 }
 
@@ -558,14 +559,14 @@ impl Sink for Engine<'_> {
     }
 
     fn site(&mut self, _: usize, site: SiteId, stack: &Stack) -> Result<(), Error> {
-        if self.board.is_some() {
+        if self.board.is_some() || self.journal.is_on() {
             self.shown.stack(site, stack);
         }
         Ok(())
     }
 
     fn variable(&mut self, _: usize, site: SiteId, module: &Module, offset: u64, name: &str) -> Result<(), Error> {
-        if self.board.is_some() {
+        if self.board.is_some() || self.journal.is_on() {
             self.shown.variable(site, module, offset, name);
         }
         Ok(())
@@ -655,6 +656,9 @@ impl Sink for Engine<'_> {
             };
             let asked = self.aggregate(length_ns / 1e9);
             self.shown.asked(&asked, length_ns / 1e9);
+            if self.journal.wants_state(self.interval) {
+                self.log_state(now_ns);
+            }
             if let Some(why) = self.routines.trigger.due(&lately).filter(|_| self.places.len() > 1) {
                 self.decide(now_ns, length_ns, &asked, &why);
             }

@@ -5,69 +5,28 @@ use crate::Error;
 use crate::enforce::{Move, Room};
 use crate::mover::{Done, Place};
 use crate::table::PAGE;
-use model::SiteId;
-use serde::Serialize;
+use model::log::{self, Event, SiteState, State, TierState};
+use model::{Bytes, Site, SiteId};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// One line of the log.
-#[derive(Debug, Serialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
-enum Line<'a> {
-    /// The four routines have decided.
-    Decision {
-        /// ns since the start of the run.
-        at_ns: u64,
-        /// Number of the interval that has just ended.
-        interval: u32,
-        /// Why it was decided now.
-        why: &'a str,
-        /// Moves to be made, and bytes of them.
-        moves: usize,
-        bytes: u64,
-        /// Predicted: time gained as long as it may last, and time that moving takes, in ns.
-        gain_ns: f64,
-        cost_ns: f64,
-        /// Of each tier: bytes that records took before, and may take.
-        tiers: Vec<Tier<'a>>,
-    },
-    /// A move is over.
-    Move {
-        at_ns: u64,
-        pid: i32,
-        /// Address and site of the record, in hexadecimal digits.
-        addr: String,
-        site: String,
-        from: &'a str,
-        to: &'a str,
-        /// Predicted: time gained as long as it may last, in ns; negative for what made room.
-        gain_ns: f64,
-        /// Bytes moved, and, as the kernel told afterwards, bytes present and bytes there.
-        bytes: u64,
-        present: u64,
-        there: u64,
-        took_ns: u64,
-    },
-}
-
-#[derive(Debug, Serialize)]
-struct Tier<'a> {
-    name: &'a str,
-    used: u64,
-    limit: u64,
-}
+/// States are told after each interval until there are so many; then after each second, fourth, ... one.
+const STATES: u32 = 1000;
 
 /// The log, or none.
 pub struct Journal {
     file: Option<BufWriter<File>>,
     failed: Option<String>,
+    /// Sites that were told.
+    told: HashSet<SiteId>,
 }
 
 impl Journal {
     /// No log.
     pub fn none() -> Journal {
-        Journal { file: None, failed: None }
+        Journal { file: None, failed: None, told: HashSet::new() }
     }
 
     /// A log in this file.
@@ -77,10 +36,10 @@ impl Journal {
     pub fn create(path: &Path) -> Result<Journal, Error> {
         let file =
             File::create(path).map_err(|e| Error(format!("--log {}: it cannot be written: {e}", path.display())))?;
-        Ok(Journal { file: Some(BufWriter::new(file)), failed: None })
+        Ok(Journal { file: Some(BufWriter::new(file)), ..Journal::none() })
     }
 
-    fn write(&mut self, line: &Line<'_>) {
+    fn write(&mut self, line: &Event) {
         let Some(file) = &mut self.file else { return };
         let written =
             serde_json::to_writer(&mut *file, line).map_err(std::io::Error::from).and_then(|()| file.write_all(b"\n"));
@@ -92,6 +51,37 @@ impl Journal {
     fn fail(&mut self, e: &std::io::Error) {
         self.failed = Some(format!("the log ends before its time, since it cannot be written: {e}"));
         self.file = None;
+    }
+
+    /// Something is written after this interval.
+    pub fn wants_state(&self, interval: u32) -> bool {
+        let each = (interval / STATES + 1).next_power_of_two();
+        self.file.is_some() && interval % each == 0
+    }
+
+    /// There is a log.
+    pub fn is_on(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Tells a site before it is named.
+    fn site(&mut self, id: SiteId, site: impl FnOnce() -> Site) {
+        if self.told.insert(id) {
+            self.write(&Event::Site { site: site() });
+        }
+    }
+
+    /// How it is. `named`: the site of a number.
+    pub fn state(
+        &mut self,
+        at_ns: u64,
+        interval: u32,
+        sites: Vec<SiteState>,
+        rooms: &[(&Place, Room)],
+        named: impl Fn(SiteId) -> Site,
+    ) {
+        sites.iter().for_each(|s| self.site(s.site, || named(s.site)));
+        self.write(&Event::State(State { at_ns, interval, tiers: tiers(rooms), sites }));
     }
 
     /// It was decided. `rooms`: of each tier, with its place; `sums`: expected gain and cost of the moves, in ns.
@@ -107,11 +97,10 @@ impl Journal {
         if self.file.is_none() {
             return;
         }
-        let tiers =
-            rooms.iter().map(|(place, room)| Tier { name: &place.name, used: room.used, limit: room.limit }).collect();
         let bytes = moves.iter().map(|m| m.bytes).sum();
         let (gain_ns, cost_ns) = sums;
-        self.write(&Line::Decision { at_ns, interval, why, moves: moves.len(), bytes, gain_ns, cost_ns, tiers });
+        let (why, moves, tiers) = (why.to_string(), moves.len(), tiers(rooms));
+        self.write(&Event::Decision(log::Decision { at_ns, interval, why, moves, bytes, gain_ns, cost_ns, tiers }));
         // What was decided before can be read now, and is there should this process be killed.
         if let Some(Err(e)) = self.file.as_mut().map(BufWriter::flush) {
             self.fail(&e);
@@ -119,24 +108,25 @@ impl Journal {
     }
 
     /// Something was moved in a process, from one place to another.
-    pub fn moved(&mut self, at_ns: u64, pid: i32, site: SiteId, [from, to]: [&Place; 2], done: &Done) {
+    pub fn moved(&mut self, at_ns: u64, pid: i32, site: &Site, [from, to]: [&Place; 2], done: &Done) {
         if self.file.is_none() {
             return;
         }
+        self.site(site.id, || site.clone());
         let (m, moved) = (&done.what, &done.moved);
-        self.write(&Line::Move {
+        self.write(&Event::Move(log::Move {
             at_ns,
             pid,
             addr: format!("{:x}", m.addr),
-            site: site.to_string(),
-            from: &from.name,
-            to: &to.name,
+            site: site.id,
+            from: from.name.clone(),
+            to: to.name.clone(),
             gain_ns: m.gain,
             bytes: moved.moved * PAGE,
             present: moved.present * PAGE,
             there: moved.there * PAGE,
             took_ns: done.took_ns,
-        });
+        }));
     }
 
     /// Writes the rest out. Says why, if the log is not whole.
@@ -148,10 +138,24 @@ impl Journal {
     }
 }
 
+fn tiers(rooms: &[(&Place, Room)]) -> Vec<TierState> {
+    let tier = |(place, room): &(&Place, Room)| TierState {
+        name: place.name.clone(),
+        used: Bytes(room.used),
+        limit: Bytes(room.limit),
+    };
+    rooms.iter().map(tier).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pages::Moved;
+    use model::SiteKind;
+
+    fn site(id: SiteId) -> Site {
+        Site { id, kind: SiteKind::Allocation, apart: None, frames: Vec::new() }
+    }
 
     fn places() -> [Place; 2] {
         ["dram", "cxl"].map(|n| Place { name: n.into(), nodes: vec![] })
@@ -167,18 +171,29 @@ mod tests {
         let rooms = [(dram, Room { limit: 100, used: 50 }), (cxl, Room { limit: 200, used: 0 })];
         journal.decision(1_000, 3, "moves are worth their cost", &[what], (5e6, 1e6), &rooms);
         let moved = Moved { present: 2, there: 2, moved: 1 };
-        journal.moved(2_000, 77, SiteId(255), [cxl, dram], &Done { what, moved, took_ns: 9 });
+        journal.moved(2_000, 77, &site(SiteId(255)), [cxl, dram], &Done { what, moved, took_ns: 9 });
         assert_eq!(journal.end(), None);
         let text = std::fs::read_to_string(&path).expect("it was written");
         let lines: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
         assert_eq!(
             (lines.len(), &lines[0]["event"], &lines[0]["tiers"][0]["used"]),
-            (2, &"decision".into(), &50.into())
+            (3, &"decision".into(), &50.into())
         );
+        assert_eq!((&lines[1]["event"], &lines[1]["site"]["id"]), (&"site".into(), &lines[2]["site"]));
         assert_eq!(
-            (&lines[1]["to"], &lines[1]["there"], &lines[1]["addr"]),
+            (&lines[2]["to"], &lines[2]["there"], &lines[2]["addr"]),
             (&"dram".into(), &8192.into(), &"7000".into())
         );
+    }
+
+    #[test]
+    fn long_runs_have_no_longer_logs() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let journal = Journal::create(&dir.path().join("log")).expect("it can be made");
+        let told = |intervals: u32| (1..=intervals).filter(|i| journal.wants_state(*i)).count();
+        assert_eq!(told(999), 999);
+        assert!((4000..12000).contains(&told(1 << 20)), "{}", told(1 << 20));
+        assert!(!Journal::none().wants_state(1));
     }
 
     #[test]
@@ -193,7 +208,7 @@ mod tests {
             journal.moved(
                 0,
                 1,
-                SiteId(1),
+                &site(SiteId(1)),
                 [&places()[0], &places()[1]],
                 &Done { what, moved: Moved::default(), took_ns: 0 },
             );

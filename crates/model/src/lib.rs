@@ -19,6 +19,7 @@ pub mod comparison;
 pub mod forecast;
 pub mod label;
 pub mod landing;
+pub mod log;
 pub mod observed;
 pub mod plan;
 pub mod site;

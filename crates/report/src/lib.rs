@@ -13,6 +13,8 @@
 //! * [`forecast`](forecast()), [`machines`], [`explanation`] – what plans are predicted to do.
 //! * [`curve`](curve()), [`curve_page`] – predicted slowdown over fast memory.
 //!
+//! * [`Log`], [`log_table`], [`log_page`] – what `hearth live` did, by its log.
+//!
 //! * [`comparison`](comparison()), [`comparison_page`], [`comparison_svg`] – placements of one program in the lab.
 //! * [`suite_markdown`], [`suite_page`], [`suite_svg`] – the same for many programs.
 //!
@@ -27,6 +29,7 @@ mod forecast;
 pub mod html;
 mod json;
 mod landing;
+mod log;
 mod plans;
 mod site;
 mod suite;
@@ -40,6 +43,7 @@ pub use firefox::firefox;
 pub use forecast::{explanation, forecast, machines};
 pub use json::{JSON_VERSION, json};
 pub use landing::landing;
+pub use log::{Log, log_page, log_table};
 pub use plans::{PLAN_DIFF_VERSION, PlanDiff, plan_diff, plan_diff_table};
 pub use site::{NoSite, find, site};
 pub use suite::{suite_markdown, suite_page, suite_svg};

@@ -1,6 +1,6 @@
 //! The screen: memories, what is moved, programs, objects. Made for 80 columns and 24 lines; more room shows more objects.
 
-use super::names::Names;
+use crate::names::Names;
 use ::live::status::{LastMove, ObjectStatus, ProgramStatus, Status, TierStatus};
 use model::{Bytes, Nanos};
 use ratatui::Frame;

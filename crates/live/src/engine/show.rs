@@ -3,6 +3,7 @@
 use super::{Engine, Process, Room};
 use crate::status::{Board, ObjectStatus, ProgramStatus, ShareStatus, Status, TierStatus};
 use crate::table::Record;
+use model::log::SiteState;
 use model::{Bytes, Frame, Module, Site, SiteId, SiteKind, SourceLine};
 use policy::cost::moment::Lines;
 use record::follow::Stack;
@@ -14,6 +15,8 @@ const MOST_SITES: usize = 1 << 16;
 const MOST_FRAMES: usize = 16;
 /// Objects that are shown: the hottest.
 const MOST_OBJECTS: usize = 64;
+/// Sites in a state of the log: so many of the hottest, and of the largest of the others.
+const LOGGED: (usize, usize) = (16, 8);
 /// A cache line.
 const LINE: f64 = 64.0;
 
@@ -156,6 +159,28 @@ impl Engine<'_> {
             resident,
             misses_per_second: r.heat.lines().misses(),
         }
+    }
+
+    /// Writes how it is into the log: the hottest sites and the largest.
+    pub(super) fn log_state(&mut self, now_ns: u64) {
+        let mut sites: HashMap<SiteId, SiteState> = HashMap::new();
+        for r in self.tables.iter().flat_map(|table| table.iter().map(|(_, r)| r)) {
+            let new = SiteState { site: r.site, resident: Bytes(0), fast: Bytes(0), misses_per_second: 0.0 };
+            let site = sites.entry(r.site).or_insert(new);
+            site.misses_per_second += r.heat.lines().misses();
+            r.divided(self.places.len()).for_each(|(tier, bytes)| {
+                site.resident.0 += bytes;
+                site.fast.0 += if tier == 0 { bytes } else { 0 };
+            });
+        }
+        let mut sites: Vec<SiteState> = sites.into_values().collect();
+        sites.sort_by(|a, b| b.misses_per_second.total_cmp(&a.misses_per_second).then(a.site.cmp(&b.site)));
+        let mut rest = sites.split_off(sites.len().min(LOGGED.0));
+        rest.sort_by_key(|s| (Reverse(s.resident), s.site));
+        sites.extend(rest.into_iter().take(LOGGED.1));
+        let rooms: Vec<_> = self.places.iter().zip(self.rooms()).collect();
+        let shown = &self.shown;
+        self.journal.state(now_ns, self.interval, sites, &rooms, |id| shown.site(id));
     }
 
     /// What groups may count on in the fastest tier, and what they have of it.

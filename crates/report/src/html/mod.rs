@@ -13,7 +13,7 @@ mod scatter;
 mod strips;
 pub(crate) mod svg;
 mod table;
-mod timeline;
+pub(crate) mod timeline;
 
 pub(crate) use data::{function as touched_by, touches};
 

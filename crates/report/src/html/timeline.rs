@@ -21,37 +21,93 @@ pub fn figures(observed: &Observed, labels: &Labels) -> String {
         return String::new();
     }
     let shown = most_visible(observed);
-    let time = Time { starts: observed.timeline.iter().map(|p| p.at.0).collect(), end };
-
-    let live = stack(&observed.timeline, &shown, |p| p.live.iter().map(|(id, b)| (*id, b.0 as f64)).collect());
-    let most = live.highest();
-    let ticks = byte_ticks(Bytes(most as u64), 4).into_iter().map(|v| (v, Bytes(v as u64).to_string())).collect();
-    let live = picture("Live bytes by site over time", "live bytes", &live, most, ticks, &time, labels, &shown);
-
-    let resident = stack(&observed.timeline, &shown, |p| p.resident.iter().map(|(id, b)| (*id, b.0 as f64)).collect());
-    let resident = if resident.highest() > 0.0 {
-        let ticks = byte_ticks(Bytes(most as u64), 4).into_iter().map(|v| (v, Bytes(v as u64).to_string())).collect();
-        let title = "Resident bytes by site over time, as the kernel tells them";
-        picture(title, "resident bytes", &resident, most, ticks, &time, labels, &shown)
+    let starts: Vec<u64> = observed.timeline.iter().map(|p| p.at.0).collect();
+    let lengths: Vec<f64> =
+        starts.iter().skip(1).chain([&end]).zip(&starts).map(|(b, a)| (b - a).max(1) as f64 / 1e9).collect();
+    let mut stacks = Stacks::new(starts, end, &shown, labels, observed.sites.len() - shown.len());
+    let bytes = |of: fn(&TimePoint) -> &[(SiteId, Bytes)]| -> Values {
+        observed.timeline.iter().map(|p| of(p).iter().map(|(id, b)| (*id, b.0 as f64)).collect()).collect()
+    };
+    let title = "Live bytes by site over time".to_string();
+    let live = stacks.add(&Drawn { title, unit: Unit::Bytes("live bytes"), values: bytes(|p| &p.live) });
+    let resident = bytes(|p| &p.resident);
+    let resident = if resident.iter().flatten().any(|(_, b)| *b > 0.0) {
+        let title = "Resident bytes by site over time, as the kernel tells them".to_string();
+        stacks.add(&Drawn { title, unit: Unit::Bytes("resident bytes"), values: resident })
     } else {
         String::new()
     };
-
-    let mut lengths =
-        time.starts.iter().skip(1).chain([&end]).zip(&time.starts).map(|(b, a)| (b - a).max(1) as f64 / 1e9);
-    let misses = stack(&observed.timeline, &shown, |p| {
-        let seconds = lengths.next().unwrap_or(1.0);
-        p.misses.iter().map(|(id, m)| (*id, m / seconds)).collect()
-    });
-    let most = misses.highest();
-    let heat = if most > 0.0 {
-        let ticks = round_ticks(most, 4).into_iter().map(|v| (v, words::round_count(v))).collect();
-        picture("Heat by site over time", "~misses per second", &misses, most, ticks, &time, labels, &shown)
+    let rate = |(p, seconds): (&TimePoint, &f64)| p.misses.iter().map(|(id, m)| (*id, m / seconds)).collect();
+    let misses: Values = observed.timeline.iter().zip(&lengths).map(rate).collect();
+    let heat = if misses.iter().flatten().any(|(_, m)| *m > 0.0) {
+        let title = "Heat by site over time".to_string();
+        stacks.add(&Drawn { title, unit: Unit::Count("~misses per second"), values: misses })
     } else {
         "<h3>Heat by site over time</h3>\n<p>No access samples over time.</p>\n".to_string()
     };
-    let others = observed.sites.len() - shown.len();
-    format!("<section>\n<h2>Over time</h2>\n{}{live}{resident}{heat}</section>\n", legend(&shown, others, labels))
+    format!("<section>\n<h2>Over time</h2>\n{}{live}{resident}{heat}</section>\n", stacks.legend())
+}
+
+/// Values of sites, one list for each interval.
+type Values = Vec<Vec<(SiteId, f64)>>;
+
+/// What values are, and how their axis is called.
+pub enum Unit {
+    /// Bytes; pictures of bytes have one scale.
+    Bytes(&'static str),
+    /// Anything else.
+    Count(&'static str),
+}
+
+/// What a picture is to show.
+pub struct Drawn {
+    /// Its title, as HTML.
+    pub title: String,
+    /// What values are.
+    pub unit: Unit,
+    /// Values of sites in each interval.
+    pub values: Values,
+}
+
+/// Stacked pictures over the same time, with one legend.
+pub struct Stacks<'a> {
+    time: Time,
+    shown: &'a [SiteId],
+    labels: &'a Labels,
+    others: usize,
+    /// Most bytes of the first picture of bytes.
+    bytes: Option<f64>,
+}
+
+impl<'a> Stacks<'a> {
+    /// Pictures over intervals that begin at these times, in ns; the last one ends at `end`. `shown` have colours of their own, and there are so many others.
+    pub fn new(starts: Vec<u64>, end: u64, shown: &'a [SiteId], labels: &'a Labels, others: usize) -> Stacks<'a> {
+        Stacks { time: Time { starts, end }, shown, labels, others, bytes: None }
+    }
+
+    /// A picture.
+    pub fn add(&mut self, drawn: &Drawn) -> String {
+        let stack = stack(&drawn.values, self.shown);
+        let (name, most, ticks): (_, _, Vec<(f64, String)>) = match drawn.unit {
+            Unit::Bytes(name) => {
+                let most = *self.bytes.get_or_insert(stack.highest());
+                let most = most.max(stack.highest());
+                let ticks = byte_ticks(Bytes(most as u64), 4).into_iter();
+                (name, most, ticks.map(|v| (v, Bytes(v as u64).to_string())).collect())
+            }
+            Unit::Count(name) => {
+                let most = stack.highest();
+                let ticks = if most > 0.0 { round_ticks(most, 4) } else { Vec::new() };
+                (name, most, ticks.into_iter().map(|v| (v, words::round_count(v))).collect())
+            }
+        };
+        picture(&drawn.title, name, &stack, most, ticks, &self.time, self.labels, self.shown)
+    }
+
+    /// The legend of all of them.
+    pub fn legend(&self) -> String {
+        legend(self.shown, self.others, self.labels)
+    }
 }
 
 /// The intervals of the timeline, in nanoseconds.
@@ -84,14 +140,14 @@ impl Stack {
     }
 }
 
-fn stack(points: &[TimePoint], shown: &[SiteId], mut values: impl FnMut(&TimePoint) -> Vec<(SiteId, f64)>) -> Stack {
+fn stack(values: &Values, shown: &[SiteId]) -> Stack {
     let band: HashMap<SiteId, usize> = shown.iter().enumerate().map(|(n, id)| (*id, shown.len() - n)).collect();
-    let edges = points
+    let edges = values
         .iter()
-        .map(|p| {
+        .map(|values| {
             let mut bands = vec![0.0; shown.len() + 1];
-            for (id, value) in values(p) {
-                bands[band.get(&id).copied().unwrap_or(0)] += value;
+            for (id, value) in values {
+                bands[band.get(id).copied().unwrap_or(0)] += value;
             }
             let mut sum = 0.0;
             bands.iter_mut().for_each(|b| {

@@ -1,6 +1,5 @@
-//! Names of the sites that the daemon tells of in binary form: looked up here, with the rights of who looks.
+//! Names of sites that the engine tells of in binary form: looked up here, with the rights of who looks.
 
-use ::live::status::Status;
 use model::{Module, Site, SiteId, SourceLine};
 use record::symbols;
 use std::collections::HashMap;
@@ -13,12 +12,10 @@ pub struct Names {
 }
 
 impl Names {
-    /// Looks up what is new in a status.
-    pub fn learn(&mut self, status: &Status) {
-        let last = status.last.iter().map(|m| &m.site);
-        let sites = || status.objects.iter().map(|o| &o.site).chain(last.clone());
+    /// Looks up what is new among these.
+    pub fn learn<'a>(&mut self, sites: impl Iterator<Item = &'a Site> + Clone) {
         let mut unknown: HashMap<Module, Vec<u64>> = HashMap::new();
-        for frame in sites().filter(|s| !self.labels.contains_key(&s.id)).flat_map(|s| &s.frames) {
+        for frame in sites.clone().filter(|s| !self.labels.contains_key(&s.id)).flat_map(|s| &s.frames) {
             let Some(module) = &frame.module else { continue };
             let known = self.lines.get(module).is_some_and(|lines| lines.contains_key(&frame.offset));
             if !known && frame.source.is_empty() && module.path.starts_with('/') {
@@ -30,7 +27,7 @@ impl Names {
             let found = symbols::symbolize(&module, &offsets).unwrap_or_else(|_| vec![Vec::new(); offsets.len()]);
             self.lines.entry(module).or_default().extend(offsets.into_iter().zip(found));
         }
-        for site in sites() {
+        for site in sites {
             if !self.labels.contains_key(&site.id) {
                 let label = self.named(site).label();
                 self.labels.insert(site.id, report::words::brief(&label));
@@ -38,7 +35,8 @@ impl Names {
         }
     }
 
-    fn named(&self, site: &Site) -> Site {
+    /// The site with all names that were found.
+    pub fn named(&self, site: &Site) -> Site {
         let mut site = site.clone();
         for frame in site.frames.iter_mut().filter(|f| f.source.is_empty()) {
             let lines = frame.module.as_ref().and_then(|m| self.lines.get(m)?.get(&frame.offset));
