@@ -456,7 +456,7 @@ impl<'a> Engine<'a> {
         for (process, table) in self.tables.iter().enumerate().filter(|(p, _)| !self.processes[*p].over) {
             for (addr, r) in table.iter().filter(|(_, r)| r.tier != NOWHERE && r.rest == 0) {
                 // The mean of all that was seen has had one more of some phases than of others: where phases come back each counts for as long as it lasts.
-                let of_all = left.map(|_| self.recall.mean(|rates| rates.of(process, addr, r)));
+                let of_all = left.map(|_| self.recall.mean().of(process, addr, r));
                 let item = Item {
                     process,
                     addr,
@@ -666,6 +666,7 @@ impl Sink for Engine<'_> {
         let failed: Vec<String> = self.routines.failed().collect();
         failed.into_iter().for_each(|why| self.tell(why));
         self.interval += 1;
+        self.forget_sites();
         self.show(length_ns / 1e9);
         Ok(())
     }

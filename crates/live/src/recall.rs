@@ -3,7 +3,6 @@
 //! are needed when it begins (Unimem, SC 2017, section 3.3: a helper moves ahead of the phase; there phases lie between MPI calls, here they are recognised).
 
 use crate::rates::Rates;
-use policy::cost::moment::Lines;
 
 /// Phases that are remembered.
 const KNOWN: usize = 8;
@@ -27,6 +26,8 @@ pub struct Recall {
     known: Vec<Known>,
     current: Option<usize>,
     phases: u64,
+    /// The mean over all that were seen to their end, each for as long as it lasts.
+    mean: Rates,
 }
 
 impl Recall {
@@ -35,6 +36,12 @@ impl Recall {
         let Some(known) = self.current.and_then(|i| self.known.get_mut(i)) else { return };
         let length = known.seen.as_ref().map_or(intervals, |(_, before)| (before + intervals) / 2.0);
         known.seen = Some((mean, length));
+        let seen = || self.known.iter().filter_map(|k| k.seen.as_ref());
+        let all: f64 = seen().map(|(_, length)| length).sum();
+        self.mean = Rates::default();
+        for (rates, length) in seen() {
+            self.mean.add(&rates.times(length / all.max(1.0)));
+        }
     }
 
     /// Another phase has begun. `apart`: how far what was seen of it is from what a phase asked for, if that is not too far. Gives what is known of it: what
@@ -77,11 +84,9 @@ impl Recall {
         Some((rates, *length))
     }
 
-    /// The mean over all phases that were seen to their end, each for as long as it lasts. `of`: what a phase asks for.
-    pub fn mean(&self, of: impl Fn(&Rates) -> Lines) -> Lines {
-        let seen = || self.known.iter().filter_map(|k| k.seen.as_ref());
-        let all: f64 = seen().map(|(_, length)| length).sum();
-        seen().fold(Lines::default(), |sum, (rates, length)| sum.with(of(rates), |a, b| a + b * length / all.max(1.0)))
+    /// What phases ask for in the mean of all that were seen to their end, each counting for as long as it lasts.
+    pub fn mean(&self) -> &Rates {
+        &self.mean
     }
 
     /// A record is gone, and another one may come to its place.
@@ -89,6 +94,7 @@ impl Recall {
         for (rates, _) in self.known.iter_mut().filter_map(|k| k.seen.as_mut()) {
             rates.records.remove(&(process, start));
         }
+        self.mean.records.remove(&(process, start));
     }
 
     /// A process is gone, and another one may get its number.
@@ -96,12 +102,14 @@ impl Recall {
         for (rates, _) in self.known.iter_mut().filter_map(|k| k.seen.as_mut()) {
             rates.records.retain(|(of, _), _| *of != process);
         }
+        self.mean.records.retain(|(of, _), _| *of != process);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use policy::cost::moment::Lines;
 
     fn rates(address: u64) -> Rates {
         let mut rates = Rates::default();
@@ -130,7 +138,7 @@ mod tests {
         recall.ended(rates(1), 14.0);
         recall.began(like(2)).expect("it was seen");
         assert_eq!(recall.next().map(|(_, length)| length), Some(12.0), "the mean of both");
-        let mean = recall.mean(|rates| rates.records.get(&(0, 2)).copied().unwrap_or_default());
+        let mean = recall.mean().records[&(0, 2)];
         assert!((mean.random - 100.0 * 20.0 / 32.0).abs() < 1e-9, "{mean:?}");
         recall.forget(0, 1);
         assert!(recall.next().is_some_and(|(rates, _)| rates.records.is_empty()));

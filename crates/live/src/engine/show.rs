@@ -8,7 +8,7 @@ use model::{Bytes, Frame, Module, Site, SiteId, SiteKind, SourceLine};
 use policy::cost::moment::Lines;
 use record::follow::Stack;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 /// Sites that are remembered by their call stacks, and frames of each.
 const MOST_SITES: usize = 1 << 16;
@@ -82,6 +82,14 @@ impl Engine<'_> {
         self.shown.moved = [self.lived.promoted.0, self.lived.demoted.0];
         if let Ok(mut board) = board.lock() {
             *board = status;
+        }
+    }
+
+    /// Names are for those that have objects, when there are too many.
+    pub(super) fn forget_sites(&mut self) {
+        if self.shown.sites.len() >= MOST_SITES {
+            let used: HashSet<SiteId> = self.tables.iter().flat_map(|t| t.iter().map(|(_, r)| r.site)).collect();
+            self.shown.sites.retain(|id, _| used.contains(id));
         }
     }
 
