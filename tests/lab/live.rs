@@ -102,3 +102,15 @@ fn what_the_next_phase_needs_is_there_before_it_begins() {
         assert!(log.contains("the next phase is near"), "{log}");
     }
 }
+
+/// The cold object of `placed`, of which the program says that it is to stay, keeps its place, which the hot ones could use.
+#[test]
+fn what_the_program_has_bound_stays() {
+    let lab = Lab::enter();
+    let options = ["--placement", "live/interval=5ms", "--fast", "24MiB", "--vcpus", "1", "--roi", "marks"];
+    let (ended, figures) = lab.run(&options, &["env", "BOUND=1", &program("placed"), "8"]);
+    let cold = [pages(&ended, "cold", false), pages(&ended, "cold", true)];
+    println!("{cold:?} {}", figures["landing"]);
+    assert_eq!(cold[0], cold[1]);
+    assert!(cold[0][0] > 4000, "{cold:?}");
+}

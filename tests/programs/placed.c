@@ -31,6 +31,16 @@ __attribute__((noinline)) static char *alloc_warm(size_t bytes) { return memset(
 __attribute__((noinline)) static char *alloc_hot(size_t bytes) { return memset(must(malloc(bytes)), 3, bytes); }
 __attribute__((noinline)) static char *alloc_many(void) { return memset(must(malloc(SMALL)), 1, SMALL); }
 
+/* With BOUND set the program says itself that its cold object is to lie on node 0. */
+static void bind(char *object, size_t bytes) {
+  unsigned long nodes = 1, first = ((unsigned long)object + PAGE - 1) & ~(PAGE - 1ul), end = ((unsigned long)object + bytes) & ~(PAGE - 1ul);
+  enum { MPOL_BIND = 2 };
+  if (getenv("BOUND") && syscall(SYS_mbind, first, end - first, MPOL_BIND, &nodes, 64ul, 0)) {
+    perror("placed: mbind");
+    exit(1);
+  }
+}
+
 /* One cycle through all lines, by steps of a prime number of them (the number of lines has no such factor): no two in a
  * row are neighbours. */
 static void **ring(char *object, size_t bytes) {
@@ -95,6 +105,7 @@ int main(int argc, char **argv) {
   size_t hot_bytes = (size_t)(told ? atoi(argv[2]) : 12) << 20, warm_bytes = (size_t)(told ? atoi(argv[3]) : 4) << 20;
   size_t cold_bytes = (size_t)(told ? atoi(argv[4]) : 24) << 20;
   char *cold = alloc_cold(cold_bytes), *warm = alloc_warm(warm_bytes), *hot = alloc_hot(hot_bytes), *many[MANY];
+  bind(cold, cold_bytes);
   void **through_hot = ring(hot, hot_bytes), **through_warm = ring(warm, warm_bytes);
   for (int i = 0; i < MANY; i++) many[i] = alloc_many();
   for (int after = 0; after < 2; after++) {

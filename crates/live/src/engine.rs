@@ -2,6 +2,7 @@
 //! routines what is to be done. What they decide it does in small steps between two looks at the rings.
 
 use crate::armed::{Armed, page};
+use crate::bound::Bound;
 use crate::counted::Counted;
 use crate::enforce::{Judge, Room};
 use crate::item::Item;
@@ -60,6 +61,8 @@ struct Process {
     exe: String,
     /// What it shares the fast memory with; empty if that is not shared by groups.
     group: String,
+    /// Memory that the program has bound itself.
+    bound: Bound,
     over: bool,
 }
 
@@ -267,7 +270,7 @@ impl<'a> Engine<'a> {
             Refused::Gone => String::new(),
             Refused::NotPermitted => {
                 "the kernel does not permit to move the pages of a process (move_pages): it changed its user or has \
-                                      capabilities, or a container forbids it; it is observed only"
+                                      capabilities, its cpuset lacks a node, or a container forbids it; it is observed only"
                     .to_string()
             }
             Refused::Other(what) => format!("moving pages failed: {what}"),
@@ -454,7 +457,8 @@ impl<'a> Engine<'a> {
         let why = if soon.is_some() { format!("{why}; the next phase is near") } else { why.to_string() };
         let mut items = Vec::new();
         for (process, table) in self.tables.iter().enumerate().filter(|(p, _)| !self.processes[*p].over) {
-            for (addr, r) in table.iter().filter(|(_, r)| r.tier != NOWHERE && r.rest == 0) {
+            let bound = &self.processes[process].bound;
+            for (addr, r) in table.iter().filter(|(at, r)| r.tier != NOWHERE && r.rest == 0 && !bound.holds(*at)) {
                 // The mean of all that was seen has had one more of some phases than of others: where phases come back each counts for as long as it lasts.
                 let of_all = left.map(|_| self.recall.mean().of(process, addr, r));
                 let item = Item {
@@ -485,7 +489,28 @@ impl<'a> Engine<'a> {
         let worth = |swap: &_| self.routines.trigger.worth(swap);
         let guarantees = self.guarantees();
         let judge = Judge { now: &now, cost: &cost, worth: &worth, guarantees: guarantees.as_ref() };
-        let moves = self.routines.enforce.moves(items, &rooms, &judge);
+        let mut moves = self.routines.enforce.moves(items, &rooms, &judge);
+        // Who is about to be moved is asked first.
+        let mut asked: Vec<usize> = moves.iter().map(|m| m.process).collect();
+        asked.sort_unstable();
+        asked.dedup();
+        for process in asked {
+            let Process { pid, bound, .. } = &mut self.processes[process];
+            bound.refresh(*pid);
+        }
+        let mut stays = None;
+        moves.retain(|m| {
+            let Process { pid, bound, .. } = &self.processes[m.process];
+            let stay = bound.holds(m.addr);
+            stays = stays.or(stay.then_some(*pid));
+            !stay
+        });
+        let sums = (moves.iter().map(|m| m.gain).sum(), moves.iter().map(|m| cost(m.bytes, m.from, m.to)).sum());
+        if let Some(pid) = stays {
+            self.tell(format!(
+                "process {pid} has said itself where some of its memory belongs (mbind, numactl): that stays there"
+            ));
+        }
         if moves.is_empty() {
             // What was decided before is not wanted any more.
             self.mover.set([]);
@@ -493,7 +518,6 @@ impl<'a> Engine<'a> {
         }
         self.lived.decisions += 1;
         self.why.clone_from(&why);
-        let sums = (moves.iter().map(|m| m.gain).sum(), moves.iter().map(|m| cost(m.bytes, m.from, m.to)).sum());
         let rooms: Vec<_> = self.places.iter().zip(rooms).collect();
         self.journal.decision(now_ns, self.interval, &why, &moves, sums, &rooms);
         let tables = &mut self.tables;
@@ -546,7 +570,14 @@ impl Sink for Engine<'_> {
         let before = self.processes.iter().find(|p| p.pid == s.pid as i32 && p.uid == uid);
         let family = before.or(parent).map(|p| p.group.as_str());
         let group = self.options.shares.as_ref().map(|shares| shares.group(s.pid, uid, &s.exe, family));
-        let new = Process { pid: s.pid as i32, uid, exe: s.exe.clone(), group: group.unwrap_or_default(), over: false };
+        let new = Process {
+            pid: s.pid as i32,
+            uid,
+            exe: s.exe.clone(),
+            group: group.unwrap_or_default(),
+            bound: Bound::default(),
+            over: false,
+        };
         match self.processes.get_mut(process) {
             // The number of one that has ended is given to another.
             Some(place) => *place = new,

@@ -13,6 +13,7 @@
 
 mod aggregate;
 mod armed;
+mod bound;
 mod counted;
 pub mod daemon;
 mod enforce;
