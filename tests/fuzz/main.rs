@@ -6,14 +6,24 @@
 
 use model::{Bytes, Module, SiteId};
 use profile::{FrameRow, Machine, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, VisitRow, Writer};
+use record::follow::{Object, Sink};
 use record::import::{dhat, perf_data};
+use record::owner::Owner;
 use record::perf::record::{Format, parse};
 use record::perf::{Clock, ibs, spe};
+use record::session::Session;
+use record::watch::Watch;
+use std::cell::RefCell;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use wire::event::{Event, Kind, MAX_BUILD_ID, MAX_PATH, MAX_SLOTS, SLOT_WORDS, Stamped, decode, encode};
+use wire::process::{FILE_BYTES, HEADER_BYTES, Header, MAGIC, RING_BYTES, Ring, header, state};
+use wire::session::{CONFIG_MAGIC, Config, PROCESS_SUFFIX, flags};
 
 /// An input that takes longer than this has hung a reader.
 const HUNG: Duration = Duration::from_secs(20);
@@ -238,6 +248,102 @@ fn wire_events() {
         let mut space = [0; MAX_PATH + MAX_BUILD_ID];
         let _ = decode(&words, &mut space);
     });
+}
+
+static ONES: [u64; 4096] = [0x0000_1000_0001_0001; 4096];
+
+/// The beginning of a process file: a header, a ring's control words, and some slots with events.
+fn process_seed() -> Vec<u8> {
+    let mut memory = vec![0u64; (HEADER_BYTES + RING_BYTES) / 8];
+    let base: *mut u8 = memory.as_mut_ptr().cast();
+    // SAFETY: the buffer holds the header and ring 0, and outlives both.
+    let (header, ring) = unsafe { (header(base), Ring::at(base, 0)) };
+    header.state.store(state::RUNNING, Relaxed);
+    header.rings_ready.store(1, Relaxed);
+    // Tables full of ones, somewhere in this process.
+    let table = ONES.as_ptr() as u64;
+    for word in [&header.tables.objects, &header.tables.sites, &header.tables.mappings, &header.tables.mappings_used] {
+        word.store(table, Relaxed);
+    }
+    (header.tables.range.store(1 << 40, Relaxed), header.tables.tier_span.store(1 << 20, Relaxed));
+    (header.tables.site_bytes.store(64, Relaxed), header.tables.mapping_bytes.store(64, Relaxed));
+    header.tables.used[0].store(table, Relaxed);
+    ring.control().ready.store(1, Relaxed);
+    for n in 1..20u64 {
+        let (addr, site) = (n << 24, n % 3);
+        for event in [
+            Event::Module { index: 0, build_id: &[5; 20], path: b"/usr/lib/libc.so.6" },
+            Event::Site { site, frames: &[1, 2, 3], truncated: false, apart: None },
+            Event::Alloc { addr, size: 4096 * n, site, tier: 0, realloc: n % 5 == 0, kind: Kind::Mapping },
+            Event::Visit { addr, ip: 2, object: addr, site, wait_ns: 5, store: true, burst: None },
+            Event::Quiet { page: addr, object: addr, site, wait_ns: 4 },
+            Event::Unmap { addr: addr + 4096, size: 4096 },
+            Event::Free { addr },
+        ] {
+            let mut words = [0; MAX_SLOTS * SLOT_WORDS];
+            let slots = encode(&Stamped { tid: 42, time: n, event }, &mut words).unwrap();
+            ring.push(&words[..slots * SLOT_WORDS]);
+        }
+    }
+    let used = HEADER_BYTES + 4096 + 64 * SLOT_WORDS * 8 * 4;
+    memory.iter().flat_map(|w| w.to_ne_bytes()).take(used).collect()
+}
+
+/// Counts objects.
+struct Seen(u64);
+
+impl Sink for Seen {
+    fn born(&mut self, _: usize, _: &Object) -> Result<(), record::Error> {
+        self.0 += 1;
+        Ok(())
+    }
+}
+
+/// What a daemon reads of programs that scribble over their process files: rings, tables, counters, texts.
+#[test]
+fn process_files() {
+    let config = Config {
+        magic: CONFIG_MAGIC,
+        version: wire::WIRE_VERSION.into(),
+        flags: flags::EVENTS | flags::STANDING,
+        threshold: 4096,
+        faults_per_second: 0,
+        steps_per_second: 0,
+        most_ppm: 0,
+        epoch_ns: 0,
+        home: 0,
+        reserved: [0; 7],
+    };
+    let me = std::process::id();
+    let session = Session::stand(Owner::me(), &format!("fuzz{me}"), &config).unwrap();
+    let dir = session.dir().to_path_buf();
+    let mut sink = Seen(0);
+    let mut watch = Watch::new(&config, Path::new("libhearth.so"), None, &mut sink, None);
+    watch.add(session);
+    let state = RefCell::new((watch, 0u64));
+    feed("process", 400, vec![process_seed()], |bytes| {
+        let (watch, number) = &mut *state.borrow_mut();
+        *number += 1;
+        let path = dir.join(format!("{me}.{number}{PROCESS_SUFFIX}"));
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(FILE_BYTES as u64).unwrap();
+        file.write_all_at(&bytes[..bytes.len().min(HEADER_BYTES + RING_BYTES)], 0).unwrap();
+        // Else it would not be looked into.
+        file.write_all_at(&MAGIC.to_ne_bytes(), offset_of!(Header, magic) as u64).unwrap();
+        file.write_all_at(&wire::WIRE_VERSION.to_ne_bytes(), offset_of!(Header, version) as u64).unwrap();
+        file.write_all_at(&me.to_ne_bytes(), offset_of!(Header, pid) as u64).unwrap();
+        (0..3).for_each(|_| watch.look_around());
+        file.write_all_at(&state::ENDED.to_ne_bytes(), offset_of!(Header, state) as u64).unwrap();
+        watch.look_around();
+        assert_eq!(watch.alive(), 0, "it has ended");
+        assert!(!path.exists(), "its file is removed");
+    });
+    let (watch, number) = state.into_inner();
+    assert!(number > 400);
+    watch.leave();
+    assert!(!dir.exists(), "the session is over");
+    println!("{} objects in {number} files", sink.0);
+    assert!(sink.0 > 10 * number, "it reads what is not damaged");
 }
 
 /// The records that the tests of their readers hold, as bytes.

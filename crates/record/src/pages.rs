@@ -29,7 +29,8 @@ fn call(pid: i32, pages: &[u64], to: Option<u32>) -> Result<Vec<i32>, Refused> {
     }
     let e = std::io::Error::last_os_error();
     match e.raw_os_error() {
-        Some(libc::ESRCH) => Err(Refused::Gone),
+        // EINVAL: it has given up its memory, and is about to end.
+        Some(libc::ESRCH | libc::EINVAL) => Err(Refused::Gone),
         Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Err(Refused::NotPermitted),
         // Nothing of it is there (any more).
         Some(libc::ENOENT | libc::EFAULT) => Ok(status),
