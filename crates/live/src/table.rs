@@ -120,8 +120,14 @@ impl Table {
 
     /// Removes all records of an object, and tells their addresses.
     pub fn remove(&mut self, addr: u64, size: u64, kind: SiteKind, mut each: impl FnMut(u64)) {
-        let (start, end) = pages_of(addr, size, kind);
-        while let Some((&at, _)) = self.0.range(start..end.max(start)).next() {
+        let (mut start, end) = pages_of(addr, size, kind);
+        // Most have one record, which is found at once.
+        if let Some(record) = self.0.remove(&start) {
+            each(start);
+            start += record.bytes();
+        }
+        while start < end {
+            let Some((&at, _)) = self.0.range(start..end).next() else { break };
             self.0.remove(&at);
             each(at);
         }

@@ -515,10 +515,7 @@ impl Follower {
         }
         // Unknown: allocated before a fork, or its allocation was lost. Older than the object: that one was
         // put to rest already when its address was handed out again.
-        if self.live.get(addr).is_some_and(|o| o.alloc_ns <= time) {
-            self.bury(addr, time, tally, sink)?;
-        }
-        Ok(())
+        self.bury(addr, time, |o| o.alloc_ns <= time, tally, sink)
     }
 
     /// The object that was sampled, if it is known, and its site. Of static data the runtime knows the address alone; none:
@@ -547,7 +544,7 @@ impl Follower {
             hit.push(o);
         }
         for old in hit {
-            self.bury(old.addr, time, tally, sink)?;
+            self.bury(old.addr, time, |_| true, tally, sink)?;
             let rest = [(old.addr, addr.saturating_sub(old.addr)), (end, (old.addr + old.size).saturating_sub(end))];
             for (addr, size) in rest.into_iter().filter(|&(_, size)| size > 0 && old.kind == SiteKind::Mapping) {
                 tally.objects += 1;
@@ -588,7 +585,7 @@ impl Follower {
         for module in gone {
             for addr in self.loaded.remove(&module).unwrap_or_default() {
                 if self.live.get(addr).is_some_and(|o| o.kind == SiteKind::Static) {
-                    self.bury(addr, time, tally, sink)?;
+                    self.bury(addr, time, |_| true, tally, sink)?;
                 }
             }
         }
@@ -615,11 +612,19 @@ impl Follower {
         Ok(())
     }
 
-    fn bury(&mut self, addr: u64, time: u64, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+    /// Puts the object at an address to rest, if it is meant.
+    fn bury(
+        &mut self,
+        addr: u64,
+        time: u64,
+        meant: impl Fn(&Object) -> bool,
+        tally: &mut Tally,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Error> {
         if let Some(misses) = &mut self.misses {
             misses.settle(time, &self.live);
         }
-        let Some(object) = self.live.remove(addr) else { return Ok(()) };
+        let Some(object) = self.live.remove_if(addr, meant) else { return Ok(()) };
         if let Some(misses) = &mut self.misses {
             misses.died(&object, time);
         }

@@ -9,6 +9,7 @@ use foldhash::HashMap;
 use model::{SiteId, SiteKind};
 use profile::estimate::PAGE;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// With more objects than this kept as they are, the older half is packed.
 const YOUNG: usize = 1 << 16;
@@ -98,6 +99,12 @@ impl Block {
         low
     }
 
+    /// The living object that begins at this address.
+    fn place(&self, addr: u64) -> Option<usize> {
+        let i = self.up_to(addr).checked_sub(1)?;
+        (self.value(ADDR, i) == addr && !self.is_dead(i)).then_some(i)
+    }
+
     fn is_dead(&self, i: usize) -> bool {
         self.dead >> i & 1 == 1
     }
@@ -141,9 +148,15 @@ impl Live {
 
     /// Removes the object that begins at this address.
     pub fn remove(&mut self, addr: u64) -> Option<Object> {
-        let object = match self.young.remove(&addr) {
-            Some(object) => object,
-            None => self.remove_old(addr)?,
+        self.remove_if(addr, |_| true)
+    }
+
+    /// Removes the object that begins at this address, if it is meant.
+    pub fn remove_if(&mut self, addr: u64, meant: impl Fn(&Object) -> bool) -> Option<Object> {
+        let object = match self.young.entry(addr) {
+            Entry::Occupied(young) if meant(young.get()) => young.remove(),
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(_) => self.remove_old(addr, meant)?,
         };
         if let Some(n) = self.pages.get_mut(&object.site) {
             *n = n.saturating_sub(pages(&object));
@@ -189,14 +202,16 @@ impl Live {
     /// An object among the packed ones: its block, and where in it.
     fn find(&self, addr: u64) -> Option<(&Block, usize)> {
         let (_, block) = self.old.range(..=addr).next_back()?;
-        let i = block.up_to(addr).checked_sub(1)?;
-        (block.value(ADDR, i) == addr && !block.is_dead(i)).then_some((block, i))
+        block.place(addr).map(|i| (block, i))
     }
 
-    fn remove_old(&mut self, addr: u64) -> Option<Object> {
-        let (block, i) = self.find(addr)?;
-        let object = block.object(i, &self.labels);
+    fn remove_old(&mut self, addr: u64, meant: impl Fn(&Object) -> bool) -> Option<Object> {
         let (&start, block) = self.old.range_mut(..=addr).next_back()?;
+        let i = block.place(addr)?;
+        let object = block.object(i, &self.labels);
+        if !meant(&object) {
+            return None;
+        }
         block.dead |= 1 << i;
         let dead = block.dead.count_ones();
         if dead == u32::from(block.len) {
