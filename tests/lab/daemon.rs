@@ -105,11 +105,9 @@ fn a_program_gets_its_share_though_another_one_is_hotter() {
     );
     let hot = |name: &str, after: bool| pages(&printed(&lab, name), "hot", after)[0] >> 8;
     println!("{}", printed(&lab, "daemon").stdout);
-    let (before, after) = (hot("milder", false), hot("milder", true));
-    // Half of nine tenths of 18 MiB, in pieces of 2 MiB.
-    assert!(
-        before <= 4 && after >= 8 && hot("hotter", true) >= 8,
-        "{before} MiB before, {after} after, of the hotter one {}",
-        hot("hotter", true)
-    );
+    let (before, after, hotter) = (hot("milder", false), hot("milder", true), hot("hotter", true));
+    println!("{before} MiB of the milder one before, {after} after; of the hotter one {hotter} at its end");
+    // Half of nine tenths of 18 MiB each, in pieces of 2 MiB, and of other objects too. The hotter one ends first: all of it would be there if it had to give nothing.
+    assert!(before <= 4 && after >= 6, "{before} and {after} MiB");
+    assert!((4..=10).contains(&hotter), "{hotter} MiB");
 }
