@@ -265,8 +265,10 @@ fn process_seed() -> Vec<u8> {
     for word in [&header.tables.objects, &header.tables.sites, &header.tables.mappings, &header.tables.mappings_used] {
         word.store(table, Relaxed);
     }
-    (header.tables.range.store(1 << 40, Relaxed), header.tables.tier_span.store(1 << 20, Relaxed));
-    (header.tables.site_bytes.store(64, Relaxed), header.tables.mapping_bytes.store(64, Relaxed));
+    header.tables.range.store(1 << 40, Relaxed);
+    header.tables.tier_span.store(1 << 20, Relaxed);
+    header.tables.site_bytes.store(64, Relaxed);
+    header.tables.mapping_bytes.store(64, Relaxed);
     header.tables.used[0].store(table, Relaxed);
     ring.control().ready.store(1, Relaxed);
     for n in 1..20u64 {

@@ -126,8 +126,8 @@ impl Table {
             each(start);
             start += record.bytes();
         }
-        while start < end {
-            let Some((&at, _)) = self.0.range(start..end).next() else { break };
+        // A static variable within one page has no page of its own: its end is before its start.
+        while let Some((&at, _)) = self.0.range(start..end.max(start)).next() {
             self.0.remove(&at);
             each(at);
         }
