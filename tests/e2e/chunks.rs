@@ -23,7 +23,8 @@ fn found_in(kind: SiteKind, name: &str, hot: usize) {
     for (n, chunk) in site.chunks.iter().enumerate() {
         let (eighth, share) = (n / 2, chunk.misses() / site.misses());
         match eighth {
-            _ if eighth == hot => assert!((0.25..0.7).contains(&share), "chunk {n}: {share}"),
+            // A half each; on a busy machine there are some two hundred samples of both, and the waiting times of one are longer.
+            _ if eighth == hot => assert!((0.2..0.75).contains(&share), "chunk {n}: {share}"),
             _ => assert!(share < 0.08, "chunk {n}: {share}"),
         }
         // A huge page may reach from one eighth into the next.

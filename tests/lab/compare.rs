@@ -38,10 +38,10 @@ fn a_comparison_ranks_placements_and_goes_on_where_it_was() {
     let [slow_predicted, plan_predicted] = [slow, plan].map(|r| r.predicted.expect("planned by a profile"));
     assert!(1.0 <= plan_predicted && plan_predicted < slow_predicted, "{first:?}");
     assert_eq!((fast.predicted, touch.predicted), (None, None));
-    // To what the kernel's watermarks leave open.
+    // To what the kernel's watermarks leave open, and to a huge page: one is a twentieth of the footprint.
     for limited in [touch, plan] {
         let share = limited.fast.expect("a limit").0 as f64 / first.footprint.0 as f64;
-        assert!((0.47..0.53).contains(&share), "{share} of the footprint was free");
+        assert!((0.45..0.53).contains(&share), "{share} of the footprint was free");
     }
     lab.left_nothing();
 

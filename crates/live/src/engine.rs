@@ -187,8 +187,10 @@ impl<'a> Engine<'a> {
 
     /// Objects that have outlived the interval become records.
     fn grow_up(&mut self) {
-        let grown = self.young.take();
-        grown.for_each(|b| self.keep(&b));
+        let mut grown: Vec<Born> = self.young.take().collect();
+        // One after the other they find the table's leaves in the cache.
+        grown.sort_unstable_by_key(|b| (b.process, b.addr));
+        grown.iter().for_each(|b| self.keep(b));
         self.lived.most_records = self.lived.most_records.max(self.tables.iter().map(|t| t.len() as u64).sum());
     }
 
@@ -477,7 +479,10 @@ impl<'a> Engine<'a> {
                     phase_life,
                     next_life,
                 };
-                items.push((self.routines.prioritise.priority(&item, &now), item));
+                let priority = self.routines.prioritise.priority(&item, &now);
+                if priority > 0.0 || item.tier < self.places.len() - 1 || self.routines.enforce.wants_all() {
+                    items.push((priority, item));
+                }
             }
         }
         let rooms = self.rooms();

@@ -3,7 +3,7 @@
 
 use model::{SiteId, SiteKind};
 use policy::cost::moment::Lines;
-use std::collections::BTreeMap;
+use record::leaves::Leaves;
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -101,7 +101,7 @@ impl Record {
 
 /// The records of one process.
 #[derive(Debug, Default)]
-pub struct Table(BTreeMap<u64, Record>);
+pub struct Table(Leaves<Record>);
 
 impl Table {
     /// Adds an object, in pieces of `split` bytes if it is larger. Memory that is not whole pages is left out.
@@ -122,41 +122,43 @@ impl Table {
     pub fn remove(&mut self, addr: u64, size: u64, kind: SiteKind, mut each: impl FnMut(u64)) {
         let (mut start, end) = pages_of(addr, size, kind);
         // Most have one record, which is found at once.
-        if let Some(record) = self.0.remove(&start) {
+        if let Some(record) = self.0.remove(start) {
             each(start);
             start += record.bytes();
         }
-        // A static variable within one page has no page of its own: its end is before its start.
-        while let Some((&at, _)) = self.0.range(start..end.max(start)).next() {
-            self.0.remove(&at);
-            each(at);
+        if start < end {
+            let next = |table: &Leaves<Record>| table.from(start).next().map(|(at, _)| at).filter(|at| *at < end);
+            while let Some(at) = next(&self.0) {
+                self.0.remove(at);
+                each(at);
+            }
         }
     }
 
     /// The record whose memory this address is in.
     pub fn at(&mut self, addr: u64) -> Option<(u64, &mut Record)> {
-        let (&start, record) = self.0.range_mut(..=addr).next_back()?;
+        let (start, record) = self.0.at_or_below_mut(addr)?;
         (addr - start < record.bytes()).then_some((start, record))
     }
 
     /// The record that begins here.
     pub fn get(&mut self, start: u64) -> Option<&mut Record> {
-        self.0.get_mut(&start)
+        self.0.get_mut(start)
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Record)> {
-        self.0.iter().map(|(&addr, record)| (addr, record))
+        self.0.iter()
     }
 
     /// All of them, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Record)> {
-        self.0.iter_mut().map(|(&addr, record)| (addr, record))
+        self.0.iter_mut()
     }
 
     /// Those from an address on.
     pub fn from(&self, addr: u64) -> impl Iterator<Item = (u64, &Record)> {
-        self.0.range(addr..).map(|(&addr, record)| (addr, record))
+        self.0.from(addr)
     }
 
     /// How many there are.

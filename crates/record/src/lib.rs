@@ -21,6 +21,7 @@ pub mod import;
 pub mod lab;
 pub mod landing;
 pub mod launch;
+pub mod leaves;
 pub mod live;
 pub mod maps;
 pub mod misses;

@@ -5,11 +5,11 @@
 //! thing that is known of an object, and in it what each has above the least, in as few bytes as the largest of them needs.
 
 use crate::follow::Object;
+use crate::leaves::Leaves;
 use foldhash::HashMap;
 use model::{SiteId, SiteKind};
 use profile::estimate::PAGE;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 /// With more objects than this kept as they are, the older half is packed.
 const YOUNG: usize = 1 << 16;
@@ -117,7 +117,7 @@ impl Block {
 /// The live objects of a process.
 #[derive(Debug, Default)]
 pub struct Live {
-    young: BTreeMap<u64, Object>,
+    young: Leaves<Object>,
     /// By the address of its first object; a block reaches to the next one. None is empty.
     old: BTreeMap<u64, Block>,
     labels: Vec<Label>,
@@ -143,7 +143,7 @@ impl Live {
 
     /// The object that begins at this address.
     pub fn get(&self, addr: u64) -> Option<Object> {
-        self.young.get(&addr).copied().or_else(|| self.find(addr).map(|(block, i)| block.object(i, &self.labels)))
+        self.young.get(addr).copied().or_else(|| self.find(addr).map(|(block, i)| block.object(i, &self.labels)))
     }
 
     /// Removes the object that begins at this address.
@@ -153,10 +153,10 @@ impl Live {
 
     /// Removes the object that begins at this address, if it is meant.
     pub fn remove_if(&mut self, addr: u64, meant: impl Fn(&Object) -> bool) -> Option<Object> {
-        let object = match self.young.entry(addr) {
-            Entry::Occupied(young) if meant(young.get()) => young.remove(),
-            Entry::Occupied(_) => return None,
-            Entry::Vacant(_) => self.remove_old(addr, meant)?,
+        let object = match self.young.remove_if(addr, &meant) {
+            Some(young) => young,
+            // Nothing else is alive where a young one lies that is not meant.
+            None => self.remove_old(addr, meant)?,
         };
         if let Some(n) = self.pages.get_mut(&object.site) {
             *n = n.saturating_sub(pages(&object));
@@ -169,7 +169,7 @@ impl Live {
 
     /// The last object that begins at this address or below.
     pub fn at_or_below(&self, addr: u64) -> Option<Object> {
-        let young = self.young.range(..=addr).next_back().map(|(_, o)| *o);
+        let young = self.young.at_or_below(addr).map(|(_, o)| *o);
         // A block may hold none alive below the address; the one before it does.
         for (_, block) in self.old.range(..=addr).rev() {
             if let Some(i) = (0..block.up_to(addr)).rev().find(|&i| !block.is_dead(i)) {
@@ -190,7 +190,7 @@ impl Live {
     pub fn show(&self, from: Option<u64>, see: &mut dyn FnMut(&Object)) -> Option<u64> {
         const BLOCKS: usize = 1 << 8;
         if from.is_none() {
-            self.young.values().for_each(&mut *see);
+            self.young.iter().for_each(|(_, o)| see(o));
         }
         let mut blocks = self.old.range(from.unwrap_or(0)..);
         for (_, block) in blocks.by_ref().take(BLOCKS) {
@@ -226,12 +226,12 @@ impl Live {
 
     /// Packs the older half of the young.
     fn pack(&mut self) {
-        let mut ids: Vec<u64> = self.young.values().map(|o| o.id).collect();
+        let mut ids: Vec<u64> = self.young.iter().map(|(_, o)| o.id).collect();
         let half = ids.len() / 2;
         let middle = *ids.select_nth_unstable(half).1;
         let (older, young): (Vec<Object>, Vec<Object>) =
             std::mem::take(&mut self.young).into_values().partition(|o| o.id < middle);
-        self.young = young.into_iter().map(|o| (o.addr, o)).collect();
+        young.into_iter().for_each(|o| _ = self.young.insert(o.addr, o));
         let older: Vec<Row> = older.iter().map(|o| self.row(o)).collect();
         let mut rest = &older[..];
         while let Some(&[first, ..]) = rest.first() {

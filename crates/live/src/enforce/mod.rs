@@ -54,6 +54,11 @@ pub trait Enforce {
     /// The moves to be made now, in order. `items`: with their priorities.
     fn moves(&self, items: Vec<(f64, Item)>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move>;
 
+    /// Wants the records too that nothing speaks for and that are in the slowest tier already: most of a million often are.
+    fn wants_all(&self) -> bool {
+        false
+    }
+
     /// Why a user's own way is not asked any more.
     fn failed(&self) -> Option<String> {
         None

@@ -28,6 +28,10 @@ impl Enforce for Own {
         wanted.into_iter().filter_map(one).collect()
     }
 
+    fn wants_all(&self) -> bool {
+        true
+    }
+
     fn failed(&self) -> Option<String> {
         self.0.failed()
     }
