@@ -44,6 +44,9 @@ const WEIGHED: u32 = 1024;
 const WEIGHED_PAUSING: u32 = 32;
 /// Stretches of memory that calls in progress of one thread may name apart; what is more is joined to the last.
 const NAMED: usize = 8;
+/// Beside the id of a thread that is making its last call. It still stands on the slot's signal stack, however long it has to wait for a
+/// processor: before it is gone the slot is nobody else's.
+const LEAVING: u32 = 1 << 31;
 /// A stack pointer so little above that of a call in progress: the call was left by longjmp.
 const LEFT: usize = 1 << 20;
 
@@ -103,12 +106,13 @@ fn register(tid: u32, step: &Step) -> bool {
     let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
     let take = |slot: &Slot, from: u32| slot.tid.compare_exchange(from, tid, AcqRel, Relaxed).is_ok();
     let slots = || (0..THREADS).map(|i| (tid as usize + i) % THREADS).filter_map(|i| Some((i, SLOTS.get(i)?)));
-    let found = slots().find(|(_, s)| s.tid.load(Relaxed) == 0 && take(s, 0)).or_else(|| {
-        slots().find(|(_, s)| {
-            let t = s.tid.load(Relaxed);
-            gone(pid, t) && take(s, t)
-        })
-    });
+    let take_if = |slot: &Slot, free: &dyn Fn(u32) -> bool| {
+        let now = slot.tid.load(Relaxed);
+        free(now) && take(slot, now)
+    };
+    let left = |t: u32| t == 0 || t & LEAVING != 0 && gone(pid, t & !LEAVING);
+    let found =
+        slots().find(|(_, s)| take_if(s, &left)).or_else(|| slots().find(|(_, s)| take_if(s, &|t| gone(pid, t))));
     let Some((index, slot)) = found else { return false };
     slot.clear();
     slot.noisy_until.store(0, Relaxed);
@@ -385,7 +389,10 @@ pub fn enter(own: u32) -> Result<(), Refusal> {
     // trap was off has ended without a word.
     let out_of_the_way = |s: &Slot| {
         let tid = s.tid.load(SeqCst);
-        tid == 0 || known(s) || gone(pid, tid) && s.tid.compare_exchange(tid, 0, SeqCst, SeqCst).is_ok()
+        tid == 0
+            || tid & LEAVING != 0
+            || known(s)
+            || gone(pid, tid) && s.tid.compare_exchange(tid, 0, SeqCst, SeqCst).is_ok()
     };
     if SLOTS.iter().all(out_of_the_way) {
         return Ok(());
@@ -434,7 +441,7 @@ pub unsafe fn trapped(nr: c_long, args: &[usize; 6], step: &Step, context: *mut 
             libc::SYS_munmap | libc::SYS_mremap => mapping::forget(args[0], args[1]),
             libc::SYS_mmap if args[3] & libc::MAP_FIXED as usize != 0 => mapping::forget(args[0], args[1]),
             libc::SYS_mprotect | libc::SYS_pkey_mprotect => protect::by_program(args[0], args[1]),
-            libc::SYS_exit => slot.tid.store(0, SeqCst),
+            libc::SYS_exit => _ = slot.tid.fetch_or(LEAVING, SeqCst),
             libc::SYS_vfork => return natively(slot),
             libc::SYS_clone if args[0] & libc::CLONE_VM as usize != 0 => return natively(slot),
             // The flags are the first word of the structure.
