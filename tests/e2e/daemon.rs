@@ -217,6 +217,35 @@ fn roots_daemon_is_for_everyone_and_shows_each_his_own() {
     daemon.stop(&room);
 }
 
+/// Root's rights without those to all files are of no use in a folder that is closed to others; its owner's are.
+#[test]
+fn roots_daemon_reads_programs_with_the_rights_of_their_users() {
+    if !is_root() {
+        println!("only root can start a daemon for everyone: left out");
+        return;
+    }
+    let room = Room::new();
+    run(Command::new("chmod").arg("777").arg(room.path("."))).expect(0);
+    let (closed, copy) = (room.path("closed"), room.path("closed/chunks"));
+    fs::create_dir(&closed).expect("a folder");
+    fs::copy(program("chunks"), &copy).expect("a copy");
+    run(Command::new("chown").args(["-R", "65534:65534"]).arg(&closed)).expect(0);
+    run(Command::new("chmod").arg("700").arg(&closed)).expect(0);
+    let daemon = Daemon::begin(&room, &[]);
+    let copy = copy.to_str().expect("a readable name");
+    let theirs = spawn(run_as_nobody(&mut daemon.attached(&room, &[copy, "100000", "static", "2"])));
+    let socket = daemon.socket.to_str().expect("a readable name");
+    until("its static array is known", || {
+        let all = room.hearth(&["top", "--once", "--json", "--socket", socket]).expect(0).stdout;
+        let all: Value = serde_json::from_str(&all).expect("JSON");
+        let objects = all["objects"].as_array().expect("objects");
+        objects.iter().any(|o| o["site"]["frames"][0]["source"][0]["function"] == "table")
+    });
+    theirs.signal(libc::SIGKILL);
+    assert_eq!(wait(theirs, LIMIT).status, 128 + libc::SIGKILL);
+    daemon.stop(&room);
+}
+
 #[test]
 fn the_screen_shows_objects_by_name_and_programs_with_their_shares() {
     let room = Room::new();

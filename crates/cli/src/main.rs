@@ -48,6 +48,11 @@ enum Verb {
     /// The first process of the lab's guest; of no use elsewhere
     #[command(hide = true)]
     LabAgent,
+    /// What a daemon asks a process with its user's rights to read
+    #[command(hide = true)]
+    ReadModules {
+        files: Vec<std::path::PathBuf>,
+    },
 }
 
 /// Gives memory back to the kernel by large pieces only. A recorder takes and gives back some hundred KiB at every turn,
@@ -75,6 +80,9 @@ fn main() -> ExitCode {
         Verb::Stop(args) => stop::run(args),
         Verb::Lab(args) => lab::run(args),
         Verb::LabAgent => Err(::lab::agent::run().into()),
+        Verb::ReadModules { files } => {
+            ::record::files::tell(&files, std::io::stdout().lock()).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
     };
     result.unwrap_or_else(|error| errors::bad_input(&error))
 }

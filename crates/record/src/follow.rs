@@ -9,8 +9,7 @@ use crate::live::Live;
 use crate::maps::{Layout, Loaded};
 use crate::misses::{ChunkMisses, Counts, Line, Miss, Misses, Place, Source, Sourced};
 use crate::residency::SitePages;
-use crate::rings::{Taken, What};
-use crate::statics;
+use crate::rings::{Taken, What, can_lie};
 use crate::touches::{Touch, Touches};
 use foldhash::{HashMap, HashSet};
 use model::{Apart, ChunkAt, Module, SiteId, SiteKind};
@@ -581,7 +580,8 @@ impl Follower {
         if !statics {
             return Ok(());
         }
-        let gone: Vec<Loaded> = self.loaded.keys().filter(|l| !layout.modules().contains(l)).cloned().collect();
+        let here = |l: &Loaded| layout.modules().iter().any(|(there, _)| there == l);
+        let gone: Vec<Loaded> = self.loaded.keys().filter(|l| !here(l)).cloned().collect();
         for module in gone {
             for addr in self.loaded.remove(&module).unwrap_or_default() {
                 if self.live.get(addr).is_some_and(|o| o.kind == SiteKind::Static) {
@@ -589,15 +589,15 @@ impl Follower {
                 }
             }
         }
-        for loaded in layout.modules() {
+        for (loaded, file) in layout.modules() {
             if self.loaded.contains_key(loaded) {
                 continue;
             }
-            let (module, variables) = statics::of(&loaded.path);
+            let module = &file.module;
             let mut addresses = Vec::new();
-            for v in &variables {
+            for v in file.variables.iter().filter(|v| can_lie(loaded.bias.wrapping_add(v.offset), v.size)) {
                 if self.told.insert(v.site) {
-                    sink.variable(self.process, v.site, &module, v.offset, &v.name)?;
+                    sink.variable(self.process, v.site, module, v.offset, &v.name)?;
                     let frame = RawFrame { module: Some(module.clone()), offset: v.offset };
                     tally.sites.entry(v.site).or_default().frames = vec![frame];
                 }

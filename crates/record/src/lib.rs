@@ -15,6 +15,7 @@
 pub mod chunks;
 pub mod churn;
 pub mod code;
+pub mod files;
 pub mod follow;
 pub mod guide;
 pub mod import;

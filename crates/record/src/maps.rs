@@ -1,9 +1,11 @@
 //! What lies where in a process, from /proc/PID/maps: which modules are loaded, and what kind of memory is not an object.
 
+use crate::files::{Files, Mapped, Told};
 use crate::misses::Place;
-use std::collections::HashMap;
+use crate::owner::Owner;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// glibc gives each heap of its further arenas a region of this size and alignment (HEAP_MAX_SIZE in malloc/arena.c).
 const ARENA: u64 = 64 << 20;
@@ -25,43 +27,57 @@ struct Line<'a> {
     range: Range<u64>,
     access: &'a str,
     offset: u64,
+    /// Device and inode.
+    place: &'a str,
     name: &'a str,
+}
+
+impl Line<'_> {
+    /// The file, if it is its beginning that is mapped.
+    fn file(&self) -> Option<Mapped> {
+        let is = self.name.starts_with('/') && self.offset == 0 && !self.name.ends_with(" (deleted)");
+        is.then(|| (self.name.into(), self.place.to_string()))
+    }
 }
 
 /// The layout of a process at one moment.
 #[derive(Debug, Default)]
 pub struct Layout {
-    modules: Vec<Loaded>,
+    modules: Vec<(Loaded, Arc<Told>)>,
     regions: Vec<(Range<u64>, Place)>,
 }
 
 /// Reads layouts; remembers what it learned of files.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Layouts {
     runtime: PathBuf,
-    lowest: HashMap<String, Option<u64>>,
+    files: Files,
 }
 
 impl Layouts {
-    /// Layouts in which the runtime is no module of the program.
-    pub fn without(runtime: &Path) -> Layouts {
-        Layouts { runtime: runtime.to_path_buf(), ..Layouts::default() }
+    /// Layouts in which the runtime is no module of the program. `variables`: those of modules are wanted, too.
+    pub fn new(runtime: &Path, variables: bool) -> Layouts {
+        Layouts { runtime: runtime.to_path_buf(), files: Files::new(variables) }
     }
 
-    /// The layout of a process; none if it is gone or may not be looked at.
-    pub fn of(&mut self, pid: i32) -> Option<Layout> {
+    /// The layout of a process of this owner's; none if it is gone or may not be looked at.
+    pub fn of(&mut self, pid: i32, owner: Owner) -> Option<Layout> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-        Some(Layout::parse(&text, |path| match self.lowest.get(path) {
-            _ if self.runtime.as_os_str() == path => None,
-            Some(known) => *known,
-            None => *self.lowest.entry(path.to_string()).or_insert(crate::statics::lowest_address(path.as_ref())),
-        }))
+        let lines: Vec<Line<'_>> = text.lines().filter_map(line).collect();
+        let modules = lines.iter().filter_map(Line::file).filter(|(path, _)| *path != self.runtime);
+        self.files.read(owner, modules);
+        Some(Layout::of(&lines, |file| (file.0 != self.runtime).then(|| self.files.get(owner, file)).flatten()))
+    }
+
+    /// The owner's files take so long that they are not read for now.
+    pub fn is_slow(&self, owner: Owner) -> bool {
+        self.files.is_slow(owner)
     }
 }
 
 impl Layout {
-    /// The loaded modules.
-    pub fn modules(&self) -> &[Loaded] {
+    /// The loaded modules, and what their files say.
+    pub fn modules(&self) -> &[(Loaded, Arc<Told>)] {
         &self.modules
     }
 
@@ -70,9 +86,8 @@ impl Layout {
         self.regions.clone()
     }
 
-    /// `lowest`: the address in the file at which a module begins, none if it is no module.
-    fn parse(text: &str, mut lowest: impl FnMut(&str) -> Option<u64>) -> Layout {
-        let lines: Vec<Line<'_>> = text.lines().filter_map(line).collect();
+    /// `told`: what a file says, none if it is no module.
+    fn of(lines: &[Line<'_>], told: impl Fn(&Mapped) -> Option<Arc<Told>>) -> Layout {
         let mut layout = Layout::default();
         for (i, l) in lines.iter().enumerate() {
             let before = i.checked_sub(1).map(|i| &lines[i]).filter(|b| b.range.end == l.range.start);
@@ -92,12 +107,11 @@ impl Layout {
                 _ => Place::File,
             };
             layout.regions.push((l.range.clone(), place));
-            if l.name.starts_with('/') && l.offset == 0 && !l.name.ends_with(" (deleted)") {
-                if let Some(bias) = lowest(l.name).map(|lowest| l.range.start.wrapping_sub(lowest)) {
-                    let loaded = Loaded { path: l.name.into(), bias };
-                    if !layout.modules.contains(&loaded) {
-                        layout.modules.push(loaded);
-                    }
+            let told = l.file().and_then(|file| Some((told(&file)?, file.0)));
+            if let Some((told, path)) = told {
+                let loaded = Loaded { path, bias: l.range.start.wrapping_sub(told.lowest) };
+                if layout.modules.iter().all(|(l, _)| *l != loaded) {
+                    layout.modules.push((loaded, told));
                 }
             }
         }
@@ -107,13 +121,14 @@ impl Layout {
 
 /// `7f00-7f10 rw-p 00001000 08:01 1234   /path`, proc_pid_maps(5).
 fn line(text: &str) -> Option<Line<'_>> {
-    let mut words = text.splitn(6, ' ');
+    let mut words = text.splitn(4, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let access = words.next()?;
     let offset = u64::from_str_radix(words.next()?, 16).ok()?;
-    let name = words.nth(2).unwrap_or("").trim_start();
+    let rest = words.next()?;
+    let (place, name) = rest.match_indices(' ').nth(1).map_or((rest, ""), |(at, _)| rest.split_at(at));
     let number = |n| u64::from_str_radix(n, 16).ok();
-    Some(Line { range: number(start)?..number(end)?, access, offset, name })
+    Some(Line { range: number(start)?..number(end)?, access, offset, place, name: name.trim_start() })
 }
 
 #[cfg(test)]
@@ -134,9 +149,17 @@ mod tests {
 7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0                          [stack]
 ";
 
+    fn layout(lowest: impl Fn(&Path) -> Option<u64>) -> Layout {
+        let lines: Vec<Line<'_>> = MAPS.lines().filter_map(line).collect();
+        Layout::of(&lines, |(path, _)| {
+            let module = model::Module { path: path.display().to_string(), build_id: String::new() };
+            lowest(path).map(|lowest| Arc::new(Told { lowest, module, variables: Vec::new() }))
+        })
+    }
+
     #[test]
     fn memory_that_is_no_object_has_its_kind() {
-        let layout = Layout::parse(MAPS, |_| Some(0));
+        let layout = layout(|_| Some(0));
         let at = |addr: u64| layout.regions().into_iter().find(|(r, _)| r.contains(&addr)).map(|r| r.1);
         let seen = [0x5555_5555_4000, 0x5555_5555_8000, 0x5555_55a0_1000, 0x7f40_0000_1000].map(at);
         assert_eq!(seen, [Place::File, Place::Data, Place::Heap, Place::Heap].map(Some));
@@ -146,7 +169,17 @@ mod tests {
 
     #[test]
     fn modules_have_their_bias() {
-        let layout = Layout::parse(MAPS, |path| (path != "/usr/lib/with space.so").then_some(0x1000));
-        assert_eq!(layout.modules(), [Loaded { path: "/usr/bin/app".into(), bias: 0x5555_5555_3000 }]);
+        let layout = layout(|path| (path != Path::new("/usr/lib/with space.so")).then_some(0x1000));
+        let modules: Vec<&Loaded> = layout.modules().iter().map(|(l, _)| l).collect();
+        assert_eq!(modules, [&Loaded { path: "/usr/bin/app".into(), bias: 0x5555_5555_3000 }]);
+    }
+
+    #[test]
+    fn files_have_a_path_and_a_place() {
+        let lines: Vec<Line<'_>> = MAPS.lines().filter_map(line).collect();
+        let files: Vec<Mapped> = lines.iter().filter_map(Line::file).collect();
+        let file = |path: &str, place: &str| (PathBuf::from(path), place.to_string());
+        assert_eq!(files, [file("/usr/bin/app", "fe:00 1001"), file("/usr/lib/with space.so", "fe:00 1002")]);
+        assert_eq!((lines[2].place, lines[2].name), ("00:00 0", ""));
     }
 }

@@ -7,6 +7,7 @@
 use crate::symbols;
 use model::{Module, SiteId};
 use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolKind};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +21,7 @@ const SMALLEST: u64 = 64 << 10;
 const PAGE: u64 = 4096;
 
 /// A static variable, or a stretch of a module's data between those.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Variable {
     /// Its site.
     pub site: SiteId,
@@ -126,8 +127,10 @@ mod tests {
         sorted.sort_by_key(|v| v.offset);
         assert!(sorted.windows(2).all(|w| w[0].offset + w[0].size <= w[1].offset), "they do not overlap");
         // Where it is in this process is where the layout and the offset say.
-        let layout = crate::maps::Layouts::default().of(std::process::id() as i32).unwrap();
-        let loaded = layout.modules().iter().find(|m| m.path == me).unwrap();
+        let layout = crate::maps::Layouts::new(Path::new(""), true)
+            .of(std::process::id() as i32, crate::owner::Owner::me())
+            .unwrap();
+        let (loaded, _) = layout.modules().iter().find(|(l, _)| l.path == me).unwrap();
         assert_eq!(loaded.bias + large.offset, &raw const LARGE_AND_NAMED as u64);
     }
 

@@ -190,7 +190,8 @@ impl<'a> Watch<'a> {
             outside,
             by_pid: HashMap::new(),
             strangers: Misses::new(),
-            layouts: Layouts::without(runtime),
+            // In a guided run the runtime tells which variables it moved.
+            layouts: Layouts::new(runtime, config.flags & flags::PLAN == 0),
             next_look: Instant::now(),
             next_reading: None,
             readings_rows: 0,
@@ -563,11 +564,15 @@ impl<'a> Watch<'a> {
     /// Looks what lies where in a process; what is new counts from `time` on.
     fn look(&mut self, i: usize, time: u64) {
         let p = &mut self.processes[i];
-        let Some(layout) = self.layouts.of(p.summary.pid as i32) else { return };
-        // In a guided run the runtime tells which variables it moved.
+        let owner = self.sessions[p.session].owner();
+        let Some(layout) = self.layouts.of(p.summary.pid as i32, owner) else { return };
         let statics = self.flags & flags::PLAN == 0;
         if let Err(e) = p.follower.look(&layout, statics, time, &mut self.tally, self.sink) {
             self.lose(None, "recorder-failed", 1, &e.0);
+        }
+        if self.layouts.is_slow(owner) {
+            let note = "its files take so long to read that static variables in some of them are not known";
+            self.set_loss(Some(i), "slow-files", 1, note);
         }
     }
 
