@@ -128,6 +128,23 @@ fn programs_that_are_attached_run_as_without() {
 }
 
 #[test]
+fn a_daemon_that_was_stopped_holds_no_program_up() {
+    let room = Room::new();
+    let daemon = Daemon::begin(&room, &[]);
+    let signal = |signal: i32| daemon.running.as_ref().expect("it runs").signal(signal);
+    signal(libc::SIGSTOP);
+    let ended = run(&mut daemon.attached(&room, &["sh", "-c", "echo out; exit 7"])).expect(7);
+    assert_eq!(ended.stdout, "out\n");
+    assert!(
+        ended.stderr.contains("gave no answer") && ended.stderr.contains("; the program runs without Hearth\n"),
+        "{}",
+        ended.stderr
+    );
+    signal(libc::SIGCONT);
+    daemon.stop(&room);
+}
+
+#[test]
 fn a_daemon_that_is_killed_leaves_its_programs_to_the_next_one() {
     let room = Room::new();
     let stays = program("stays");

@@ -18,6 +18,8 @@ use std::time::Duration;
 const ROOTS: &str = "/run/hearth.sock";
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a program waits to be started.
+const STARTED: Duration = Duration::from_secs(5);
 
 /// Where a daemon of this user listens if nothing else is said.
 pub fn socket() -> PathBuf {
@@ -30,45 +32,75 @@ pub fn socket() -> PathBuf {
     }
 }
 
+/// Why there is no answer.
+enum Silence {
+    /// There is nobody to ask, or something else is wrong.
+    Error(Error),
+    /// A daemon is there and says nothing: it was stopped, or has too much to do.
+    Late(Error),
+}
+
 /// Asks the daemon at a socket; if none is given the user's own, or else root's.
 pub fn ask(at: Option<&Path>, what: Request) -> Result<Reply, Error> {
+    ask_within(at, what, PATIENCE).map_err(|(Silence::Error(e) | Silence::Late(e))| e)
+}
+
+fn ask_within(at: Option<&Path>, what: Request, patience: Duration) -> Result<Reply, Silence> {
+    let say = |what: String| Silence::Error(Error(what));
     let places = at.map_or_else(|| vec![socket(), ROOTS.into()], |at| vec![at.to_path_buf()]);
     let mut found = None;
     for place in &places {
-        match UnixStream::connect(place) {
+        let late = || Silence::Late(Error(format!("the daemon at {} gave no answer", place.display())));
+        match connect(place) {
             Ok(stream) => {
                 found = Some((place, stream));
                 break;
             }
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {}
-            Err(e) => return Err(Error(format!("the daemon at {} cannot be reached: {e}", place.display()))),
+            // Others wait there, as many as may.
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(late()),
+            Err(e) => return Err(say(format!("the daemon at {} cannot be reached: {e}", place.display()))),
         }
     }
     let Some((place, mut stream)) = found else {
         let place = places.first().map(|p| p.display().to_string()).unwrap_or_default();
-        return Err(Error(format!("no daemon listens at {place}; start one with `hearth daemon`")));
+        return Err(say(format!("no daemon listens at {place}; start one with `hearth daemon`")));
     };
     let me = Owner::me();
     match peer_of(&stream) {
         Some(peer) if peer.uid == 0 || peer.uid == me.uid => {}
         _ => {
             let place = place.display();
-            return Err(Error(format!(
+            return Err(say(format!(
                 "who listens at {place} is neither root nor you; give the right place with --socket"
             )));
         }
     }
-    let fail = |e: std::io::Error| Error(format!("the daemon at {} gave no answer: {e}", place.display()));
-    stream.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
+    let fail = |e: std::io::Error| {
+        let error = Error(format!("the daemon at {} gave no answer: {e}", place.display()));
+        if e.kind() == ErrorKind::WouldBlock { Silence::Late(error) } else { Silence::Error(error) }
+    };
+    stream.set_nonblocking(false).map_err(fail)?;
+    stream.set_read_timeout(Some(patience)).map_err(fail)?;
+    stream.set_write_timeout(Some(patience)).map_err(fail)?;
     let mut text = serde_json::to_vec(&what).map_err(|e| fail(e.into()))?;
     text.push(b'\n');
     stream.write_all(&text).map_err(fail)?;
     let mut line = String::new();
     BufReader::new(stream.take(MOST_REPLY)).read_line(&mut line).map_err(fail)?;
     match serde_json::from_str(&line).map_err(|e| fail(e.into()))? {
-        Reply::Refused { why } => Err(Error(why)),
+        Reply::Refused { why } => Err(say(why)),
         reply => Ok(reply),
     }
+}
+
+/// Connects without waiting: where a daemon does not let anybody in, one would wait for ever.
+fn connect(place: &Path) -> std::io::Result<UnixStream> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(fd.as_raw_fd(), &UnixAddr::new(place)?)?;
+    Ok(fd.into())
 }
 
 /// Waits until the daemon of this process id is gone.
@@ -88,14 +120,19 @@ pub fn gone(pid: u32) -> Result<(), Error> {
     }
 }
 
-/// Turns this process into the program, in the daemon's session. Returns if that is not possible.
+/// Turns this process into the program, in the daemon's session; without one, and with a sentence, if the daemon says nothing. Returns if that is
+/// not possible.
 pub fn attach(at: Option<&Path>, program: &Program) -> Result<std::convert::Infallible, Error> {
     let path = program::check(&program.name)?;
-    let Reply::Attached { session, runtime } = ask(at, Request::Attach)? else {
-        return Err(Error("the daemon gave another answer than was asked for; is it of another version?".into()));
-    };
     let mut command = Command::new(&path);
     command.arg0(&program.name).args(&program.args);
-    dress(&mut command, &runtime, &session)?;
+    match ask_within(at, Request::Attach, STARTED) {
+        Ok(Reply::Attached { session, runtime }) => dress(&mut command, &runtime, &session)?,
+        Ok(_) => {
+            return Err(Error("the daemon gave another answer than was asked for; is it of another version?".into()));
+        }
+        Err(Silence::Error(e)) => return Err(e),
+        Err(Silence::Late(e)) => eprintln!("hearth: {e}; the program runs without Hearth"),
+    }
     Err(Error(format!("cannot start {}: {}", path.display(), command.exec())))
 }
