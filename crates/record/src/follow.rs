@@ -286,6 +286,9 @@ pub struct Follower {
     fresh: HashMap<u64, Object>,
     /// Events were lost: what comes to life may lie where something was that is not known to be dead.
     lossy: bool,
+    /// Most live objects, and how many were beyond that.
+    most: usize,
+    beyond: u64,
     misses: Option<Misses>,
     touches: Touches,
     /// Modules that were seen, with the addresses of their variables.
@@ -308,6 +311,8 @@ impl Follower {
             live: Live::default(),
             fresh: HashMap::default(),
             lossy: false,
+            most: usize::MAX,
+            beyond: 0,
             misses: None,
             touches: Touches::default(),
             loaded: HashMap::default(),
@@ -318,6 +323,16 @@ impl Follower {
     /// Counts misses too, of which [`Follower::miss`] is told.
     pub fn count_misses(&mut self, misses: Misses) {
         self.misses = Some(misses);
+    }
+
+    /// Remembers no more live objects than so many.
+    pub fn remember(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Objects that were not remembered.
+    pub fn beyond(&self) -> u64 {
+        self.beyond
     }
 
     /// Events are missing.
@@ -560,8 +575,18 @@ impl Follower {
             misses.settle(object.alloc_ns, &self.live);
         }
         // Alive even if it could not be written: its death will be told.
+        let told = sink.born(self.process, &object);
+        self.keep(object, tally, sink).and(told)
+    }
+
+    /// Remembers that an object is alive, of which all were told. Of a process that has more of them than may be remembered it is as if it were dead.
+    fn keep(&mut self, object: Object, tally: &mut Tally, sink: &mut dyn Sink) -> Result<(), Error> {
+        if self.live.len() >= self.most {
+            self.beyond += 1;
+            return self.over(&object, object.alloc_ns, tally, sink);
+        }
         self.live.insert(object);
-        sink.born(self.process, &object)
+        Ok(())
     }
 
     /// What lies where in the process now: static variables of modules that have come are objects from `time` on, those of
@@ -648,7 +673,7 @@ impl Follower {
         fresh.sort_unstable_by_key(|o| o.alloc_ns);
         for object in fresh {
             self.clear(object.addr, object.size.max(1), object.alloc_ns, tally, sink)?;
-            self.live.insert(object);
+            self.keep(object, tally, sink)?;
         }
         Ok(())
     }
@@ -738,6 +763,24 @@ mod tests {
         let (log, tally) = run(&[(100, &batch)]);
         assert_eq!(log, ["+1000@10", "-1000@20", "+1000@30"]);
         assert_eq!((tally.sites[&SiteId(7)].alive, tally.sites[&SiteId(7)].peak), (8192, 8192));
+    }
+
+    #[test]
+    fn what_is_too_much_to_remember_is_as_good_as_dead() {
+        let (mut f, mut log, mut tally) = (Follower::new(0), Log::default(), Tally::default());
+        f.remember(2);
+        let three = (1..=3).map(|n| alloc(n * 10, n << 12, 4096));
+        // A free of what is not remembered does no harm, and makes no room.
+        f.inbox().extend(three.chain([free(40, 3 << 12)]));
+        f.apply(100, &mut tally, &mut log).unwrap();
+        assert_eq!((f.live().len(), f.beyond(), log.0.last()), (2, 0, Some(&"-3000@40".to_string())));
+        f.inbox().extend([alloc(110, 3 << 12, 4096), alloc(120, 4 << 12, 4096)]);
+        f.apply(200, &mut tally, &mut log).unwrap();
+        assert_eq!((f.live().len(), f.beyond()), (2, 2));
+        assert_eq!(log.0[log.0.len() - 2..], ["-3000@110", "-4000@120"]);
+        f.inbox().extend([free(210, 3 << 12), free(220, 1 << 12), alloc(230, 3 << 12, 4096)]);
+        f.apply(300, &mut tally, &mut log).unwrap();
+        assert_eq!((f.live().len(), f.beyond(), tally.sites[&SiteId(7)].alive), (2, 2, 8192));
     }
 
     #[test]

@@ -118,6 +118,8 @@ impl Block {
 #[derive(Debug, Default)]
 pub struct Live {
     young: Leaves<Object>,
+    /// How many there are.
+    len: usize,
     /// By the address of its first object; a block reaches to the next one. None is empty.
     old: BTreeMap<u64, Block>,
     labels: Vec<Label>,
@@ -135,10 +137,20 @@ impl Live {
     /// Adds an object. Nothing else may be alive where it lies.
     pub fn insert(&mut self, object: Object) {
         *self.pages.entry(object.site).or_default() += pages(&object);
-        self.young.insert(object.addr, object);
+        self.len += usize::from(self.young.insert(object.addr, object).is_none());
         if self.young.len() > YOUNG {
             self.pack();
         }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// The object that begins at this address.
@@ -158,6 +170,7 @@ impl Live {
             // Nothing else is alive where a young one lies that is not meant.
             None => self.remove_old(addr, meant)?,
         };
+        self.len -= 1;
         if let Some(n) = self.pages.get_mut(&object.site) {
             *n = n.saturating_sub(pages(&object));
             if *n == 0 {
@@ -346,6 +359,7 @@ mod tests {
                 plain.insert(o.addr, o);
             }
             let probe = 0x7000_0000_0000 + next(150_000 << 16);
+            assert_eq!((live.len(), live.is_empty()), (plain.len(), plain.is_empty()));
             assert_eq!(live.at_or_below(probe), plain.range(..=probe).next_back().map(|(_, o)| *o));
         }
         assert!(live.packed().1 > 10_000, "{:?}", live.packed());

@@ -35,6 +35,8 @@ const LAST_ROUNDS: u32 = 8;
 const STANDING_PAUSE: Duration = Duration::from_millis(1);
 /// Sites of which a standing watch keeps sums.
 const MOST_SITES: usize = 1 << 16;
+/// Most live objects of a process that a daemon remembers, as many as its engine has records; a launcher, whose only program it is, remembers all.
+const MOST_OBJECTS: usize = 1 << 22;
 /// With nothing happening the recorder looks this rarely.
 const IDLE_PERIOD: Duration = Duration::from_millis(200);
 /// Events this young are held back: an older one of another thread may not have been read yet.
@@ -317,8 +319,13 @@ impl<'a> Watch<'a> {
                 p.follower.lost_events();
             }
             let applied = p.follower.apply(horizon, &mut self.tally, self.sink);
+            let beyond = p.follower.beyond();
             if let Err(e) = applied.and_then(|()| p.follower.tell_misses(last, self.sink)) {
                 self.lose(None, "recorder-failed", 1, &e.0);
+            }
+            if beyond > 0 {
+                let note = "objects were not looked at: as many as a daemon remembers of a process are alive";
+                self.set_loss(Some(i), "too-many-objects", beyond, note);
             }
             if state == state::EXITING && !self.processes[i].read_at_exit {
                 // While its maps can still be read.
@@ -484,6 +491,9 @@ impl<'a> Watch<'a> {
         let seen = Instant::now();
         self.next_reading.get_or_insert(seen + FIRST_READING);
         let mut follower = Follower::new(index);
+        if self.standing {
+            follower.remember(MOST_OBJECTS);
+        }
         if self.outside.is_some() {
             follower.count_misses(Misses::new());
         }
