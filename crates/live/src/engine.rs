@@ -480,7 +480,7 @@ impl<'a> Engine<'a> {
                     next_life,
                 };
                 let priority = self.routines.prioritise.priority(&item, &now);
-                if priority > 0.0 || item.tier < self.places.len() - 1 || self.routines.enforce.wants_all() {
+                if priority > 0.0 || !item.is_slow(self.places.len()) || self.routines.enforce.wants_all() {
                     items.push((priority, item));
                 }
             }

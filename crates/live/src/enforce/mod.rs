@@ -91,8 +91,6 @@ pub const ALL: &[Routine<dyn Enforce>] = &[
 const REFUSALS: u32 = 64;
 /// Each tier is filled up to this share, if nothing else is said.
 const USUAL_SHARE: f64 = 0.9;
-/// A record is in its tier if so much of it is.
-const THERE: f64 = 0.98;
 
 /// For each item the tier where its group's part has a place for it, if it is worth one. `most`: bytes of each tier that may be taken.
 fn claims(items: &[(f64, Item)], most: &[u64], guarantees: Option<&Guarantees>) -> Vec<Option<usize>> {
@@ -125,39 +123,37 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         claim.or_else(fits).unwrap_or(last)
     };
     let targets: Vec<usize> = claims.iter().zip(&items).map(target).collect();
-    // The least important last, so that it is taken first.
-    let mut victims: Vec<Vec<usize>> = vec![Vec::new(); rooms.len()];
-    for i in (0..items.len()).filter(|&i| targets[i] > items[i].1.tier) {
-        victims[items[i].1.tier].push(i);
+    // What takes room in a faster tier than it should: items, and what share of them is there. The least important last, so that it is taken first.
+    let mut victims: Vec<Vec<(usize, f64)>> = vec![Vec::new(); rooms.len()];
+    for (i, (_, item)) in items.iter().enumerate() {
+        let parts = item.parts(rooms.len()).into_iter().filter(|(k, share)| targets[i] > *k && *share > 0.0);
+        parts.for_each(|(k, share)| victims[k].push((i, share)));
     }
     let mut used: Vec<u64> = rooms.iter().map(|r| r.used).collect();
     let mut moves = Vec::new();
-    let make_room = |i: usize, used: &mut [u64]| -> Move {
+    let make_room = |(i, share): (usize, f64), from: usize, used: &mut [u64]| -> Move {
         let item = &items[i].1;
-        let to = if used[targets[i]] + item.bytes <= most(targets[i]) { targets[i] } else { last };
-        let bytes = (item.bytes as f64 * item.there) as u64;
-        used[item.tier] = used[item.tier].saturating_sub(bytes);
+        let bytes = (item.bytes as f64 * share) as u64;
+        let to = if used[targets[i]] + bytes <= most(targets[i]) { targets[i] } else { last };
+        used[from] = used[from].saturating_sub(bytes);
         used[to] += bytes;
-        let gain = item.there * item.value(judge.now, item.tier, to);
-        Move { process: item.process, addr: item.addr, bytes, from: item.tier, to, gain }
+        let gain = share * item.value(judge.now, from, to);
+        Move { process: item.process, addr: item.addr, bytes, from, to, gain }
     };
     let mut refused = 0;
     // What nothing speaks for stays where it is, until its room is needed.
     for (i, (_, item)) in items.iter().enumerate().filter(|(_, (priority, _))| *priority > 0.0) {
         let to = targets[i];
-        let (missing, from) = match (to < item.tier, to == item.tier) {
-            (true, _) => (1.0, item.tier),
-            // Most of it is there; the rest is in a slower tier.
-            (_, true) if to < last && item.there < THERE => (1.0 - item.there, to + 1),
-            _ => continue,
-        };
+        let slower = || item.parts(rooms.len()).into_iter().filter(|(k, share)| *k > to && *share > 0.0);
+        let Some((from, _)) = slower().next() else { continue };
+        let missing: f64 = slower().map(|(_, share)| share).sum();
         let bytes = (item.bytes as f64 * missing) as u64;
         let before = (used.clone(), victims[to].len());
         let (mut group, mut taken) = (Vec::new(), Vec::new());
         while used[to] + bytes > most(to) {
             let Some(victim) = victims[to].pop() else { break };
             taken.push(victim);
-            group.push(make_room(victim, &mut used));
+            group.push(make_room(victim, to, &mut used));
         }
         let gain = missing * item.value(judge.now, from, to);
         group.push(Move { process: item.process, addr: item.addr, bytes, from, to, gain });
@@ -187,7 +183,7 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
     for k in 0..last {
         while used[k] > most(k) {
             let Some(victim) = victims[k].pop() else { break };
-            let away = make_room(victim, &mut used);
+            let away = make_room(victim, k, &mut used);
             let swap = Swap { gain: away.gain, cost: (judge.cost)(away.bytes, away.from, away.to) };
             if !(judge.worth)(&swap) {
                 break;
@@ -269,6 +265,18 @@ mod tests {
         let half = Item { there: 0.5, ..item(1, 8, 0, 9.0) };
         assert_eq!(moves("fill=1", &[half, item(2, 4, 0, 1.0)], &[(8, 8), (100, 4)], ANY), [(2, 1), (1, 0)]);
         assert_eq!(moves("fill=1", &[Item { there: 0.99, ..half }], &[(8, 8), (100, 0)], ANY), []);
+    }
+
+    #[test]
+    fn what_is_scattered_over_both_tiers_makes_room_too() {
+        // A quarter of each of the first four is in the fast tier, which is full with it; the last two are hot.
+        let quarter = |addr| Item { there: 0.75, ..item(addr, 8, 1, 1.0) };
+        let items = [quarter(1), quarter(2), quarter(3), quarter(4), item(5, 4, 1, 90.0), item(6, 4, 1, 80.0)];
+        let all = moves("fill=1", &items, &[(8, 8), (100, 32)], ANY);
+        assert_eq!(all, [(4, 1), (3, 1), (5, 0), (2, 1), (1, 1), (6, 0)]);
+        // One that is hot needs room for what is not there yet alone.
+        let items = [item(1, 6, 0, 1.0), Item { there: 0.75, ..item(2, 8, 1, 90.0) }];
+        assert_eq!(moves("fill=1", &items, &[(14, 8), (100, 6)], ANY), [(2, 0)]);
     }
 
     #[test]
