@@ -57,6 +57,22 @@ fn the_papers_routines_can_be_combined() {
     }
 }
 
+/// As `bench/live/moving` measures it: against one call for the same pages.
+#[test]
+fn moving_is_quick_and_holds_nobody_up() {
+    let lab = Lab::enter();
+    let options = ["--placement", "first-touch", "--fast", "40MiB", "--vcpus", "2"];
+    let (ended, _) = lab.run(&options, &[env!("CARGO_BIN_EXE_live-moving")]);
+    print!("{}", ended.stdout);
+    let lines: Vec<&str> = ended.stdout.lines().filter(|l| l.contains(": live ")).collect();
+    assert_eq!(lines.len(), 2, "{}", ended.stdout);
+    for line in lines {
+        let numbers: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [pace, wait_ms] = numbers[..] else { panic!("{line}") };
+        assert!(pace >= 0.7 && wait_ms <= 1.0, "{line}");
+    }
+}
+
 /// With a cache so large that the guest's kernel gives huge pages unasked.
 #[test]
 fn huge_pages_are_moved_whole() {

@@ -21,7 +21,7 @@ mod engine;
 mod item;
 mod journal;
 mod mover;
-mod pages;
+pub mod pages;
 mod phase;
 mod prioritise;
 mod rates;

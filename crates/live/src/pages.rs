@@ -1,9 +1,13 @@
 //! Moves memory of another process. Addresses stay, and huge pages stay huge: of each two MiB the first page is moved by itself, with which a huge page
-//! goes whole; what is then still elsewhere is moved page by page.
+//! goes whole; what is then still elsewhere is moved page by page, a few at a time, since the kernel takes all pages of a call away from the process at once
+//! and gives them back at its end.
 
 use crate::table::{HUGE, PAGE};
 use record::pages;
 pub use record::pages::{Refused, look};
+
+/// Pages of one call. In the lab (`bench/live/moving`) 512 are away for 1.5 to 3 ms, 64 for 0.2 to 0.4 ms, at nine tenths of the pace; fewer lose more of it.
+const STEP: usize = 64;
 
 /// What came of moving a stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +21,7 @@ pub struct Moved {
 }
 
 /// Moves what is present between two pages to a node, and looks where it is. `fine`: it is there already if it is on any of these.
-/// A stretch is to be 2 MiB at most: it is all that the process may have to wait for.
+/// A stretch is to be 2 MiB at most.
 pub fn send(pid: i32, start: u64, bytes: u64, to: u32, fine: &[u32]) -> Result<Moved, Refused> {
     let all: Vec<u64> = (start..start.saturating_add(bytes)).step_by(PAGE as usize).collect();
     let present = |nodes: &[i32]| nodes.iter().filter(|n| **n >= 0).count() as u64;
@@ -33,7 +37,7 @@ pub fn send(pid: i32, start: u64, bytes: u64, to: u32, fine: &[u32]) -> Result<M
     if there(&now) < present(&now) {
         let away = |(page, node): (&u64, &i32)| (*node >= 0 && !is_there(*node)).then_some(*page);
         let rest: Vec<u64> = all.iter().zip(&now).filter_map(away).collect();
-        pages::send(pid, &rest, to)?;
+        rest.chunks(STEP).try_for_each(|step| pages::send(pid, step, to))?;
         now = look(pid, &all)?;
     }
     let moved = before.iter().zip(&now).filter(|(old, new)| !is_there(**old) && is_there(**new)).count() as u64;
