@@ -107,6 +107,8 @@ pub struct Engine<'a> {
     mover: Mover,
     journal: Journal,
     lived: Lived,
+    /// A decision is due, for this reason.
+    due: Option<String>,
     /// The reason of the latest decision, and the latest move.
     why: String,
     last: Option<LastMove>,
@@ -162,6 +164,7 @@ impl<'a> Engine<'a> {
             mover: Mover::default(),
             journal,
             lived,
+            due: None,
             why: String::new(),
             last: None,
             board: None,
@@ -381,8 +384,8 @@ impl<'a> Engine<'a> {
         (left <= 1.0 + (2.0 * take / length_ns).ceil()).then_some((next, length))
     }
 
-    /// Aggregates what was asked of the records; gives the sum of what was asked of each tier.
-    fn aggregate(&mut self, length_s: f64) -> Vec<Lines> {
+    /// Aggregates what was asked of the records; gives the sum of what was asked of each tier in this interval, and in an interval of this phase in the mean.
+    fn aggregate(&mut self, length_s: f64) -> (Vec<Lines>, Vec<Lines>) {
         let (rates, elsewhere, samples) = self.rates(length_s);
         let mut asked = vec![Lines::default(); self.places.len()];
         // Nobody knows where that is: as in the planner, in the fastest tier.
@@ -405,26 +408,31 @@ impl<'a> Engine<'a> {
             self.awake.get_or_insert(self.interval);
         }
         let age = self.awake.map_or(1, |since| self.interval + 1 - since);
+        let mut usual = asked.clone();
+        let mean = 1.0 / self.asked_in.max(1.0);
         for (process, table) in self.tables.iter_mut().enumerate() {
             for (start, r) in table.iter_mut() {
                 let now = rates.of(process, start, r);
+                let phase = self.asked.of(process, start, r).times(mean);
                 r.rest = r.rest.saturating_sub(1);
                 if !(now.is_none() && r.heat == Default::default()) {
                     // In the interval of its birth it was no record, and nothing was counted for it.
                     let age = self.interval.saturating_sub(r.born).clamp(1, age);
                     r.heat = self.routines.aggregate.aggregate(r.heat.lines(), now, age).into();
                 }
-                if r.tier != NOWHERE && !now.is_none() {
+                if r.tier != NOWHERE && !(now.is_none() && phase.is_none()) {
                     let (tier, there) = (usize::from(r.tier), r.there());
                     let other = if tier == 0 { asked.len() - 1 } else { 0 };
                     for (k, share) in [(tier, there), (other, 1.0 - there)] {
-                        asked[k] = asked[k].with(now.times(length_s), |sum, more| sum + share * more);
+                        for (sums, rate) in [(&mut asked, now), (&mut usual, phase)] {
+                            sums[k] = sums[k].with(rate.times(length_s), |sum, more| sum + share * more);
+                        }
                     }
                 }
             }
         }
         self.before = (rates, samples);
-        asked
+        (asked, usual)
     }
 
     /// What records take of each tier, and may take.
@@ -444,7 +452,8 @@ impl<'a> Engine<'a> {
         self.options.shares.as_ref().map(|shares| Guarantees::new(shares, groups))
     }
 
-    /// Asks what is to be moved where.
+    /// Asks what is to be moved where. `asked`: of each tier in an interval of this phase. A single interval of a program that walks through its memory has
+    /// other prices than the next, and what is dear in one of them would be moved back and forth.
     fn decide(&mut self, now_ns: u64, length_ns: f64, asked: &[Lines], why: &str) {
         let moment = Moment::new(length_ns, asked, &self.memories);
         let now = Now { interval: self.interval, prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
@@ -690,13 +699,15 @@ impl Sink for Engine<'_> {
                 misses: self.counted.misses,
                 instructions: self.instructions.map(|(before, now)| now.saturating_sub(before) as f64),
             };
-            let asked = self.aggregate(length_ns / 1e9);
+            let (asked, usual) = self.aggregate(length_ns / 1e9);
             self.shown.asked(&asked, length_ns / 1e9);
             if self.journal.wants_state(self.interval) {
                 self.log_state(now_ns);
             }
-            if let Some(why) = self.routines.trigger.due(&lately).filter(|_| self.places.len() > 1) {
-                self.decide(now_ns, length_ns, &asked, &why);
+            let due = self.routines.trigger.due(&lately).filter(|_| self.places.len() > 1);
+            self.due = due.or(self.due.take());
+            if let Some(why) = self.due.take_if(|_| !self.mover.is_in_swap()) {
+                self.decide(now_ns, length_ns, &usual, &why);
             }
         }
         let failed: Vec<String> = self.routines.failed().collect();

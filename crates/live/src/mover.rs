@@ -57,6 +57,8 @@ struct Going {
 pub struct Mover {
     queue: VecDeque<(Move, u64)>,
     going: Option<Going>,
+    /// Something was moved out of the way of what comes after it in the queue.
+    in_swap: bool,
     /// Bytes moved so far, and the time that it took, in ns.
     account: (f64, f64),
 }
@@ -77,6 +79,12 @@ impl Mover {
     #[cfg(test)]
     pub fn queued(&self) -> impl Iterator<Item = &Move> {
         self.queue.iter().map(|(m, _)| m)
+    }
+
+    /// Room was made for something that has not come yet. Whoever decides anew now has paid for half a swap, and would find the room free, also for what has
+    /// just left it.
+    pub fn is_in_swap(&self) -> bool {
+        self.in_swap && !self.is_idle()
     }
 
     /// Nothing is to be done.
@@ -101,6 +109,7 @@ impl Mover {
             Some(going) => going,
             None => {
                 let Some((what, end)) = self.queue.pop_front() else { return Ok(None) };
+                self.in_swap = what.to > what.from;
                 let node = places[what.to].emptiest();
                 Going { what, end, at: what.addr, node, moved: Moved::default(), took_ns: 0 }
             }
@@ -158,5 +167,21 @@ mod tests {
         assert!(mover.step(&places, pid).expect("it is no more").is_none() && !mover.is_idle());
         assert_eq!(mover.step(&places, |_, _| Some(i32::MAX)).map(|_| ()), Err((0, Refused::Gone)));
         assert!(mover.is_idle() && mover.ns_per_byte().is_none());
+    }
+
+    #[test]
+    fn room_that_was_made_is_waited_with() {
+        let places = [0, 1].map(|node| Place { name: format!("tier {node}"), nodes: vec![node] });
+        let (away, up) = (Move { to: 1, ..what(0, 4096, 4096) }, Move { from: 1, ..what(0, 8192, 4096) });
+        let mut mover = Mover::default();
+        mover.set([(away, 8192), (up, 12288), (away, 8192)]);
+        assert!(!mover.is_in_swap(), "nothing was begun");
+        let gone = |_: usize, _: u64| None;
+        mover.step(&places, gone).expect("there is no such process any more");
+        assert!(mover.is_in_swap());
+        mover.step(&places, gone).expect("there is no such process any more");
+        assert!(!mover.is_in_swap(), "the swap is over");
+        mover.step(&places, gone).expect("there is no such process any more");
+        assert!(!mover.is_in_swap() && mover.is_idle(), "what goes last makes room for nothing");
     }
 }
