@@ -1,7 +1,12 @@
 //! Programs that Hearth cannot observe, or not wholly: it says so, and they run as ever.
 
-use crate::{User, loss, own, same, script};
+use crate::{Proof, User, loss, same, script};
 use hearth_tests::{Room, hearth, program, require_tool, run};
+
+/// A program that does its work, ends so, and is not observed.
+fn unseen(status: i32) -> Proof<'static> {
+    Proof { status, writes: "", seen: &[] }
+}
 
 /// The program is not started, and one sentence says why.
 #[track_caller]
@@ -22,7 +27,7 @@ fn a_program_with_address_sanitizer() {
 #[test]
 fn a_script_that_starts_a_program_with_address_sanitizer() {
     let command = format!("{}; echo $?", program("sanitised"));
-    let observed = same(&["sh", "-c", &command], User::Own);
+    let observed = same(&["sh", "-c", &command], User::Own, &unseen(0));
     assert!(loss(&observed, "process-passed-over").contains("AddressSanitizer"));
 }
 
@@ -40,13 +45,13 @@ fn go_without_c() {
 
 #[test]
 fn a_program_with_jemalloc_linked_into_it() {
-    let observed = own("with_jemalloc", &[]);
+    let observed = same(&[&program("with_jemalloc")], User::Own, &unseen(5));
     assert!(loss(&observed, "process-passed-over").contains("a malloc of its own"));
 }
 
 #[test]
 fn a_program_with_mimalloc_linked_into_it() {
-    let observed = same(&[env!("CARGO_BIN_EXE_with-mimalloc")], User::Own);
+    let observed = same(&[env!("CARGO_BIN_EXE_with-mimalloc")], User::Own, &unseen(6));
     assert!(loss(&observed, "process-passed-over").contains("a malloc of its own"));
 }
 
@@ -54,7 +59,8 @@ fn a_program_with_mimalloc_linked_into_it() {
 #[test]
 #[ignore = "slow"]
 fn a_program_under_valgrind() {
-    let observed = script("valgrind", User::Own, &[("valgrind", "valgrind")]);
+    let proof = Proof { status: 0, writes: "valgrind 0\n", seen: &["bash"] };
+    let observed = script("valgrind", User::Own, &[("valgrind", "valgrind")], &proof);
     assert!(loss(&observed, "process-passed-over").contains("under valgrind"));
 }
 

@@ -2,7 +2,8 @@
 //! that can be read and has the sites of its objects.
 //!
 //! A program is a shell script in `scripts/`, whose first line says what it is; it writes only what is the same in every
-//! run. It is run alone, in each way of recording ([`RECORDINGS`]), and guided by a plan made from its own profile, each
+//! run. What proves that it did its work, and that it was the program itself that was observed and not the shell around it, is said
+//! beside its name ([`Proof`]). It is run alone, in each way of recording ([`RECORDINGS`]), and guided by a plan made from its own profile, each
 //! time in a fresh folder. The slow ones are ignored unless asked for: `HEARTH_TEST_ALL=1 ./test`.
 
 mod allocators;
@@ -12,6 +13,7 @@ use hearth_tests::{
     Ended, Room, hearth, is_root, program, programs, require_tool, run_as_nobody, spawn, target, wait, workspace,
 };
 use model::Observed;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -50,10 +52,45 @@ fn run_in_room(command: &[&str], user: User) -> (Room, Ended) {
     (room, ended)
 }
 
+/// What a program must have done, alone and observed, for the comparison to mean anything.
+struct Proof<'a> {
+    /// It ends with this status.
+    status: i32,
+    /// This is in its output.
+    writes: &'a str,
+    /// In each recording there are call stacks with a frame in a module (executable or library) whose name begins so, for each of
+    /// these; `|` parts alternatives.
+    seen: &'a [&'a str],
+}
+
+impl Proof<'_> {
+    /// The program alone did its work.
+    #[track_caller]
+    fn of_work(&self, command: &[&str], alone: &Ended) {
+        let Ended { status, stdout, stderr, .. } = alone;
+        assert_eq!(*status, self.status, "{command:?} alone failed:\n{stdout}\n{stderr}");
+        assert!(!stdout.trim().is_empty(), "{command:?} alone wrote nothing:\n{stderr}");
+        assert!(stdout.contains(self.writes), "{command:?} alone did not write `{}`:\n{stdout}\n{stderr}", self.writes);
+        assert!(!stderr.contains("command not found"), "{command:?} alone:\n{stderr}");
+    }
+
+    /// The program itself was observed.
+    #[track_caller]
+    fn of_sight(&self, how: &str, observed: &Observed) {
+        let modules: BTreeSet<&str> =
+            observed.sites.iter().flat_map(|s| &s.site.frames).flat_map(|f| &f.module).map(|m| m.name()).collect();
+        for module in self.seen {
+            let found = module.split('|').any(|name| modules.iter().any(|m| m.starts_with(name)));
+            assert!(found, "{how}: no call stack in {module}, only in {modules:?}");
+        }
+    }
+}
+
 /// Runs a program in all ways and compares; gives what the last recording observed.
-fn same(command: &[&str], user: User) -> Observed {
+fn same(command: &[&str], user: User, proof: &Proof) -> Observed {
     let (_, plain) = run_in_room(command, user);
     println!("alone: {:?}", plain.took);
+    proof.of_work(command, &plain);
     let compare = |how: &str, with: &Ended| {
         println!("{how}: {:?}", with.took);
         assert_eq!(
@@ -74,7 +111,9 @@ fn same(command: &[&str], user: User) -> Observed {
         all.extend(command);
         let (room, ended) = run_in_room(&all, user);
         compare(how, &ended);
-        last = Some((room.observed("some.hearth"), room));
+        let observed = room.observed("some.hearth");
+        proof.of_sight(how, &observed);
+        last = Some((observed, room));
     }
     let mut all = vec![hearth, "live", "--quiet", "--interval", "100ms", "--"];
     all.extend(command);
@@ -97,8 +136,8 @@ fn open(folder: &Path) {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).expect("the folder's new rights");
 }
 
-/// Runs the script of this name in all ways; it must be observed with sites.
-fn script(name: &str, user: User, tools: &[(&str, &str)]) -> Observed {
+/// Runs the script of this name in all ways.
+fn script(name: &str, user: User, tools: &[(&str, &str)], proof: &Proof) -> Observed {
     for (tool, package) in tools {
         require_tool(tool, package);
     }
@@ -109,67 +148,97 @@ fn script(name: &str, user: User, tools: &[(&str, &str)]) -> Observed {
         venv.display()
     );
     let script = workspace().join("tests/every/scripts").join(name).with_extension("sh");
-    let observed = same(&["bash", script.to_str().expect("readable path")], user);
-    assert!(observed.processes >= 1 && !observed.sites.is_empty(), "{name} was not observed");
-    observed
+    same(&["bash", script.to_str().expect("readable path")], user, proof)
 }
 
 macro_rules! every {
-    ($($(#[$attribute:meta])* $name:ident: $user:ident, [$($tool:literal of $package:literal),*];)*) => {
+    ($(
+        $(#[$attribute:meta])*
+        $name:ident: $user:ident, [$($tool:literal of $package:literal),*],
+        ends $status:literal, writes $writes:literal, seen [$($seen:literal),+];
+    )*) => {
         $(
             #[test]
             $(#[$attribute])*
             fn $name() {
-                script(stringify!($name), User::$user, &[$(($tool, $package)),*]);
+                let proof = Proof { status: $status, writes: $writes, seen: &[$($seen),+] };
+                script(stringify!($name), User::$user, &[$(($tool, $package)),*], &proof);
             }
         )*
     };
 }
 
 every! {
-    gcc: Own, ["gcc" of "gcc"];
-    git: Own, ["git" of "git"];
-    memcached: Own, ["memcached" of "memcached", "/usr/bin/python3" of "python3"];
-    nginx: Own, ["nginx" of "nginx-light", "curl" of "curl"];
-    redis: Own, ["redis-server" of "redis-server", "redis-benchmark" of "redis-tools"];
-    rustc: Own, ["rustc" of "rustc"];
-    go_cgo: Own, ["go" of "golang-go", "gcc" of "gcc"];
+    gcc: Own, ["gcc" of "gcc"],
+        ends 0, writes "made 3\n", seen ["cc1"];
+    git: Own, ["git" of "git"],
+        ends 0, writes "file60:1\n", seen ["git"];
+    memcached: Own, ["memcached" of "memcached", "/usr/bin/python3" of "python3"],
+        ends 0, writes "stored 20000\n", seen ["memcached"];
+    nginx: Own, ["nginx" of "nginx-light", "curl" of "curl"],
+        ends 0, writes "404\nserver 0\n", seen ["nginx", "curl"];
+    // Debian's redis-server is a link.
+    redis: Own, ["redis-server" of "redis-server", "redis-benchmark" of "redis-tools"],
+        ends 0, writes "server 0\n1\n", seen ["redis-server|redis-check-rdb", "redis-benchmark"];
+    rustc: Own, ["rustc" of "rustc"],
+        ends 0, writes "1009 Some(100) ", seen ["librustc_driver"];
+    go_cgo: Own, ["go" of "golang-go", "gcc" of "gcc"],
+        ends 0, writes "recovered: runtime error", seen ["mixed-go"];
     #[ignore = "slow"]
-    duckdb: Own, ["/usr/bin/python3" of "python3-venv"];
+    duckdb: Own, ["/usr/bin/python3" of "python3-venv"],
+        ends 0, writes "[(1500000, ", seen ["_duckdb"];
     #[ignore = "slow"]
-    gdb: Own, ["gdb" of "gdb"];
+    gdb: Own, ["gdb" of "gdb"],
+        ends 0, writes "exited normally", seen ["gdb", "phases"];
+    // Twenty null pointers in each of three threads.
     #[ignore = "slow"]
-    java: Own, ["java" of "default-jdk-headless", "javac" of "default-jdk-headless"];
+    java: Own, ["java" of "default-jdk-headless", "javac" of "default-jdk-headless"],
+        ends 9, writes "020\n", seen ["libjvm.so"];
     #[ignore = "slow"]
-    lammps_mpi: Own, ["lmp" of "lammps", "mpirun" of "openmpi-bin"];
+    lammps_mpi: Own, ["lmp" of "lammps", "mpirun" of "openmpi-bin"],
+        ends 0, writes "1 by 1 by 2 MPI processor grid", seen ["liblammps.so", "libmpi.so"];
     #[ignore = "slow"]
-    lammps_threads: Own, ["/usr/bin/python3" of "python3-venv"];
+    lammps_threads: Own, ["/usr/bin/python3" of "python3-venv"],
+        ends 0, writes "Last active /omp style", seen ["liblammps.so"];
     #[ignore = "slow"]
-    node: Own, ["node" of "nodejs"];
+    node: Own, ["node" of "nodejs"],
+        ends 7, writes " true\n", seen ["node|libnode"];
     #[ignore = "slow"]
-    octave: Own, ["octave-cli" of "octave"];
+    octave: Own, ["octave-cli" of "octave"],
+        ends 0, writes "octave 6\n", seen ["liboctave.so"];
     #[ignore = "slow"]
-    polars: Own, ["/usr/bin/python3" of "python3-venv"];
+    polars: Own, ["/usr/bin/python3" of "python3-venv"],
+        ends 0, writes "True\n", seen ["_polars_runtime"];
     #[ignore = "slow"]
-    postgres: Nobody, ["pg_ctlcluster" of "postgresql"];
+    postgres: Nobody, ["pg_ctlcluster" of "postgresql"],
+        ends 0, writes "bench 0\n", seen ["postgres"];
     #[ignore = "slow"]
-    r: Own, ["Rscript" of "r-base-core"];
+    r: Own, ["Rscript" of "r-base-core"],
+        ends 0, writes "R 4\n", seen ["libR.so"];
     #[ignore = "slow"]
-    scipy: Own, ["/usr/bin/python3" of "python3-scipy"];
+    scipy: Own, ["/usr/bin/python3" of "python3-scipy"],
+        ends 0, writes "sparse True\n", seen ["_multiarray_umath", "_superlu", "_ckdtree"];
     #[ignore = "slow"]
-    shell: Own, ["bash" of "bash"];
+    shell: Own, ["bash" of "bash"],
+        ends 0, writes "1125750\n100\n", seen ["bash", "sort"];
     #[ignore = "slow"]
-    stress_fork: Own, ["stress-ng" of "stress-ng"];
+    stress_fork: Own, ["stress-ng" of "stress-ng"],
+        ends 0, writes "fork 0\nvfork 0\nexec 0\n", seen ["stress-ng"];
     #[ignore = "slow"]
-    stress_malloc: Own, ["stress-ng" of "stress-ng"];
+    stress_malloc: Own, ["stress-ng" of "stress-ng"],
+        ends 0, writes "malloc 0\n", seen ["stress-ng"];
     #[ignore = "slow"]
-    stress_mmap: Own, ["stress-ng" of "stress-ng"];
+    stress_mmap: Own, ["stress-ng" of "stress-ng"],
+        ends 0, writes "mmap 0\nmremap 0\n", seen ["stress-ng"];
     #[ignore = "slow"]
-    stress_pthread: Own, ["stress-ng" of "stress-ng"];
+    stress_pthread: Own, ["stress-ng" of "stress-ng"],
+        ends 0, writes "pthread 0\n", seen ["stress-ng"];
     #[ignore = "slow"]
-    stress_signal: Own, ["stress-ng" of "stress-ng"];
+    stress_signal: Own, ["stress-ng" of "stress-ng"],
+        ends 0, writes "signal 0\n", seen ["stress-ng"];
     #[ignore = "slow"]
-    stress_vm: Own, ["stress-ng" of "stress-ng"];
+    stress_vm: Own, ["stress-ng" of "stress-ng"],
+        ends 0, writes "vm 0\n", seen ["stress-ng"];
 }
 
 /// The sentence of a loss in a profile.
@@ -184,5 +253,5 @@ fn own(name: &str, arguments: &[&str]) -> Observed {
     let path = program(name);
     let mut command = vec![path.as_str()];
     command.extend(arguments);
-    same(&command, User::Own)
+    same(&command, User::Own, &Proof { status: 0, writes: "", seen: &[name] })
 }
