@@ -126,6 +126,16 @@ fn sqlite() {
     Room::new().same(&["sh", "-c", &script]);
 }
 
+/// It has an address for malloc in itself, which is not a malloc of its own.
+#[test]
+fn a_program_at_fixed_addresses_that_points_to_malloc() {
+    let room = Room::new();
+    let observed = room.same(&[&program("pointed")]);
+    assert!(observed.sites.iter().any(|s| s.objects == 100), "{:?}", observed.sites);
+    let passed_over: Vec<_> = observed.losses.iter().filter(|l| l.kind == "process-passed-over").collect();
+    assert!(passed_over.is_empty(), "all of it was observed: {passed_over:?}");
+}
+
 #[test]
 fn what_was_freed_is_given_back_soon() {
     Room::new().same(&[&program("lean")]);

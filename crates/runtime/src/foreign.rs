@@ -4,7 +4,7 @@
 //! directory.
 
 use crate::range;
-use core::ffi::{CStr, c_void};
+use core::ffi::{CStr, c_int, c_void};
 
 /// Why nothing of this process is to be managed.
 pub fn reason() -> Option<&'static str> {
@@ -33,9 +33,9 @@ pub fn reason() -> Option<&'static str> {
 
 /// What cannot be seen of a process that is managed.
 pub fn blind_spot() -> Option<&'static str> {
-    let serves = object_of(first(c"malloc"));
-    let own = object_of(reason as fn() -> Option<&'static str> as *const c_void);
-    (serves != own).then_some(
+    let (serves, defined) = object_of(first(c"malloc"));
+    let (own, _) = object_of(reason as fn() -> Option<&'static str> as *const c_void);
+    (serves != own && defined).then_some(
         "a program with a malloc of its own (jemalloc, mimalloc, ...) linked into it, which comes before a preloaded one, was \
          observed in part: what it allocates by it is seen only as mappings; link that allocator as a shared library to see all\n",
     )
@@ -47,12 +47,19 @@ fn first(name: &CStr) -> *const c_void {
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
-/// Where the program or library that holds this address was loaded; null if none does.
-fn object_of(at: *const c_void) -> *mut c_void {
-    // SAFETY: plain data, filled by dladdr.
+/// Where the program or library that holds this address was loaded (null if none does), and whether it defines the symbol there. One
+/// that does not only calls it: the address that an executable at fixed addresses (Debian 12's python3) has for a function of a
+/// library is that of its own jump to it.
+fn object_of(at: *const c_void) -> (*mut c_void, bool) {
+    const RTLD_DL_SYMENT: c_int = 1;
+    // SAFETY: plain data, filled by dladdr1; the symbol, if it finds one, lies in the loaded object's table.
     unsafe {
         let mut info: libc::Dl_info = core::mem::zeroed();
-        if libc::dladdr(at, &mut info) == 0 { core::ptr::null_mut() } else { info.dli_fbase }
+        let mut symbol: *const libc::Elf64_Sym = core::ptr::null();
+        if libc::dladdr1(at, &mut info, (&raw mut symbol).cast(), RTLD_DL_SYMENT) == 0 {
+            return (core::ptr::null_mut(), true);
+        }
+        (info.dli_fbase, symbol.as_ref().is_none_or(|s| s.st_shndx != 0))
     }
 }
 
