@@ -237,6 +237,54 @@ fn what_the_lab_counts_is_taken_as_it_is() {
     assert_eq!((o.timeline.len(), at(0, 1), at(50, 1), at(99, 3)), (100, 1300.0, 2700.0, 200.0));
 }
 
+/// Misses on no recorded object: their share of all, and by what they hit, most first.
+#[test]
+fn what_misses_hit_beside_objects_is_told_by_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("elsewhere.hearth");
+    let mut w = counting(&path, 1, vec![]);
+    let process = w.process(&ProcessRow { pid: 9, ppid: 1, exe: "/bin/app".into(), start_ns: 0 }).unwrap();
+    let site = w.site(SiteId(1)).unwrap();
+    let object =
+        ObjectRow { process, site, tid: 9, addr: 1, size: 9, alloc_ns: 0, free_ns: None, tier: 0, realloc: false };
+    w.object(1, &object).unwrap();
+    let mut miss = |site: Option<i64>, place, start_ns, loads, stores| {
+        let row = MissRow {
+            process: Some(process),
+            site,
+            place,
+            start_ns,
+            loads,
+            stores,
+            load_weight: loads,
+            store_weight: stores,
+            ahead: 0,
+            latency_ns: 0,
+            written: 0,
+            beside: 0,
+        };
+        w.miss(&row).unwrap();
+    };
+    miss(Some(site), "object", 0, 150, 10);
+    for (place, loads, stores) in
+        [("other", 1, 0), ("stack", 2, 4), ("file", 3, 0), ("anonymous", 4, 1), ("data", 8, 0), ("heap", 10, 5)]
+    {
+        miss(None, place, 0, loads, stores);
+    }
+    // Of one kind in two intervals.
+    miss(None, "file", 500_000_000, 2, 0);
+    w.finish(Nanos(1_000_000_000), "exit 0").unwrap();
+    let o = profile::open(&path).unwrap().observed().unwrap();
+    let shares = o.elsewhere.iter().map(|(place, share)| (place.as_str(), (share * 200.0).round()));
+    // Those with equal shares stand in the order of their names.
+    assert_eq!(
+        shares.collect::<Vec<_>>(),
+        [("heap", 15.0), ("data", 8.0), ("stack", 6.0), ("anonymous", 5.0), ("file", 5.0), ("other", 1.0)]
+    );
+    assert!((o.unattributed - 40.0 / 200.0).abs() < 1e-9, "{}", o.unattributed);
+    assert!((o.elsewhere.iter().map(|e| e.1).sum::<f64>() - o.unattributed).abs() < 1e-9);
+}
+
 #[test]
 fn functions_are_summed_up_by_site_and_tiers_by_what_the_kernel_said() {
     let folder = tempfile::tempdir().unwrap();

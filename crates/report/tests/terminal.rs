@@ -15,6 +15,24 @@ fn tables_look_as_in_the_golden_files() {
     assert_golden("one-site-80.txt", &report::table(&fixture("one-site"), 80, 20));
 }
 
+/// A sampler that sees all memory tells what the misses hit that hit no object.
+#[test]
+fn what_hit_no_object_is_told_by_kind() {
+    let mut seen = fixture("lammps");
+    seen.sampler = "lab".to_string();
+    seen.unattributed = 0.0731;
+    let kinds = [
+        ("stack", 0.041),
+        ("heap", 0.0198),
+        ("anonymous", 0.0061),
+        ("data", 0.0057),
+        ("file", 0.0004),
+        ("other", 0.0001),
+    ];
+    seen.elsewhere = kinds.map(|(place, share)| (place.to_string(), share)).into();
+    assert_golden("elsewhere-100.txt", &report::table(&seen, 100, 3));
+}
+
 #[test]
 fn tables_fit_the_terminal_and_have_no_escape_codes() {
     for name in ["lammps", "one-site"] {
