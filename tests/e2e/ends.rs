@@ -1,6 +1,6 @@
 //! However a program ends, it ends the same way with Hearth, and its profile says how.
 
-use hearth_tests::{Room, program, require_tool};
+use hearth_tests::{Room, not_tested, program, require_tool};
 
 /// How a program ends that recovers from nothing, with the wait status that its parent sees.
 fn ends_the_same(how: &str) {
@@ -57,7 +57,7 @@ ends! {
 #[test]
 fn core_dumps_stay_short() {
     if !std::fs::read_to_string("/proc/sys/kernel/core_pattern").is_ok_and(|pattern| pattern.trim() == "core") {
-        println!("not tested: core dumps do not go to the working directory here (kernel.core_pattern)");
+        not_tested("core dumps do not go to the working directory here (kernel.core_pattern)", false);
         return;
     }
     let room = Room::new();

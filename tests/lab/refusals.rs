@@ -1,7 +1,7 @@
 //! What cannot be done is answered by one sentence and exit code 2; and however a run ends, no machine outlives it.
 
 use hearth_tests::lab::Lab;
-use hearth_tests::{Ended, is_root, program, run, wait};
+use hearth_tests::{Ended, is_root, not_tested, program, run, wait};
 use std::time::Duration;
 
 /// One sentence that says all these, status 2, and nothing left.
@@ -89,7 +89,7 @@ fn a_machine_that_dies_is_told_of() {
 fn a_kernel_that_panics_leaves_its_console() {
     let lab = Lab::enter();
     if !is_root() {
-        println!("not tested: this is not root");
+        not_tested("only root may ask the guest's kernel to crash, or make a small disk", false);
         return;
     }
     let crash = ["/bin/sh", "-c", "echo 1 > /proc/sys/kernel/sysrq; echo c > /proc/sysrq-trigger; sleep 60"];
@@ -107,7 +107,7 @@ fn a_kernel_that_panics_leaves_its_console() {
 fn a_disk_that_becomes_full_is_told_of() {
     let lab = Lab::enter();
     if !is_root() {
-        println!("not tested: this is not root");
+        not_tested("only root may ask the guest's kernel to crash, or make a small disk", false);
         return;
     }
     let fill = ["--", "/bin/sh", "-c", "head -c 20000000 /dev/zero > big"];

@@ -1,7 +1,7 @@
 //! No room for files, and no sight of them.
 
 use crate::{losses, with_own_mounts};
-use hearth_tests::{Room, is_root, program};
+use hearth_tests::{Room, is_root, not_tested, program};
 
 /// The profile's file system is full before the program starts: it is not started, nothing is left behind.
 #[test]
@@ -96,7 +96,7 @@ fn in_a_chroot() {
 #[test]
 fn a_child_that_changes_its_user() {
     if !is_root() {
-        eprintln!("not tested: only root can change its user");
+        not_tested("only root can change its user", false);
         return;
     }
     let room = Room::new();

@@ -1,6 +1,6 @@
 //! Commands that cannot hang a test: each runs in its own process group, under a time limit.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
@@ -131,4 +131,20 @@ pub fn run_as_nobody(command: &mut Command) -> &mut Command {
         command.uid(NOBODY).gid(NOBODY);
     }
     command
+}
+
+/// Says that a test cannot run here, and why: past the harness, which keeps what passing tests print to itself; `./test` repeats it at
+/// its end. With `CI=true` the test fails if it `could` run as far as one can tell from outside.
+#[track_caller]
+pub fn not_tested(why: &str, could: bool) {
+    let _ = writeln!(std::io::stderr(), "not tested: {why}");
+    assert!(!could || std::env::var("CI").as_deref() != Ok("true"), "not tested, though it could be: {why}");
+}
+
+/// Whether this is root with its rights over the system; in a container it often has none of them.
+pub fn may_administer() -> bool {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let rights = status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
+    is_root() && rights.is_some_and(|r| r & CAP_SYS_ADMIN != 0)
 }
