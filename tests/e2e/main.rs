@@ -11,4 +11,5 @@ mod live;
 mod placement;
 mod planner;
 mod programs;
+mod sampler;
 mod sites;

@@ -84,11 +84,14 @@ extern "C" fn body() {
     while !STOP.load(Acquire) {
         if account.overdrawn() {
             guard::pause(true);
-            let before = sys::now_in_handler();
+            let mut before = sys::now_in_handler();
             while account.overdrawn() && !STOP.load(Acquire) {
                 sleep(PAUSING_NS);
+                // At once: many a program ends in a pause.
+                let now = sys::now_in_handler();
+                count(|c| &c.paused_ns, now - before);
+                before = now;
             }
-            count(|c| &c.paused_ns, sys::now_in_handler() - before);
             guard::pause(false);
         }
         let seen = guard::called();
