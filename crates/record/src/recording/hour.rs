@@ -6,7 +6,7 @@ use super::*;
 use crate::live::Live;
 use crate::misses::Misses;
 use crate::watch::pause_after;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const S: u64 = 1_000_000_000;
 const SITES: u64 = 1000;
@@ -17,6 +17,17 @@ const RATE: u64 = 500;
 const FAULTS: u64 = 200;
 /// As `--sampler perf` samples by default: each of two threads.
 const SAMPLES: u64 = 2000;
+
+/// In which the profile is to be read and summed up, in s of processor time.
+const MOST_SECONDS: f64 = 3.0;
+
+/// Processor time of this thread, in s.
+fn processor_time() -> f64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to a local.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut t) };
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
 
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -181,15 +192,25 @@ fn small(sampler: &str) {
         .map_or(folder.path().to_owned(), PathBuf::from)
         .join(format!("{sampler}.hearth"));
     let (bytes, peak) = run(&path, sampler, 3600);
-    let start = Instant::now();
-    let observed = profile::open(&path).unwrap().observed().unwrap();
+    // Not by the clock on the wall, so that a machine with other work to do may do it. All of a read is done by this thread.
+    let mut reads = [0.0; 3];
+    let mut observed = None;
+    for read in &mut reads {
+        let start = processor_time();
+        observed = Some(profile::open(&path).unwrap().observed().unwrap());
+        *read = processor_time() - start;
+    }
+    reads.sort_by(f64::total_cmp);
+    let observed = observed.unwrap();
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     println!(
-        "an hour, sampler {sampler}: {:.0} MiB, read and summed up in {:.1} s; at most {:.0} MiB resident in this process",
+        "an hour, sampler {sampler}: {:.0} MiB, read and summed up in {:.1} s of processor time (the middle of three); at most {:.0} \
+         MiB resident in this process",
         mib(bytes),
-        start.elapsed().as_secs_f64(),
+        reads[1],
         mib(peak)
     );
+    assert!(reads[1] < MOST_SECONDS, "reading it took {reads:?} s");
     assert!(mib(bytes) < 200.0 && mib(peak) < 200.0, "{bytes} bytes, {peak} resident");
     assert_eq!(observed.sites.iter().map(|s| s.objects).sum::<u64>(), 3600 * RATE * PROCESSES as u64);
     assert!(observed.sites[0].misses() > 0.0 && observed.sites[0].samples > 100);
