@@ -18,6 +18,17 @@ fn pages_are_well_formed_and_ask_nothing_of_the_network() {
     }
 }
 
+/// A browser would break the line before the `in` of `-in`.
+#[test]
+fn words_of_the_command_stay_whole() {
+    let page = page(&fixture("lammps"));
+    assert!(page.contains("<h1><span>lmp</span> <span>-in</span> <span>in.melt</span>"));
+    assert!(page.contains("h1 span { display: inline-block; max-width: 100%; }"));
+    let hostile = hearth_report::html::page(&hostile());
+    let title = hostile.split("<h1>").nth(1).and_then(|t| t.split("</h1>").next()).expect("a title");
+    assert!(!title.replace("<span>", "").replace("</span>", "").contains('<'), "{title}");
+}
+
 #[test]
 fn every_site_has_a_mark_and_a_row() {
     let lammps = fixture("lammps");

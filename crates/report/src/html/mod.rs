@@ -78,8 +78,9 @@ pub(crate) fn sheet(sheet: &Sheet) -> String {
     page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
     page += &format!("<title>{title} – Hearth</title>\n<style>\n{STYLE}{}</style>\n</head>\n<body>\n", marks::themed());
     page += &format!(
-        "<header>\n<p class=\"kicker\">{}</p>\n<h1>{title}</h1>\n{}</header>\n",
+        "<header>\n<p class=\"kicker\">{}</p>\n<h1>{}</h1>\n{}</header>\n",
         text(sheet.kicker),
+        unbroken(sheet.title),
         sheet.head
     );
     page += &format!("<main>\n{}</main>\n<footer>\n<h2>About these figures</h2>\n<ul>\n", sheet.main);
@@ -87,6 +88,11 @@ pub(crate) fn sheet(sheet: &Sheet) -> String {
         page += &format!("<li>{}</li>\n", text(sentence));
     }
     page + &format!("</ul>\n</footer>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n")
+}
+
+/// Words of which none is broken where it fits a line: browsers break a command before the `log` of `-log`.
+fn unbroken(title: &str) -> String {
+    title.split(' ').map(|word| format!("<span>{}</span>", text(word))).collect::<Vec<_>>().join(" ")
 }
 
 /// Figures to take away: what, how much, and a word beside.
