@@ -102,15 +102,18 @@ pub enum Error {
     },
     /// All tiers together hold less than the program needs.
     #[error(
-        "the program has {needs} alive at once and the tiers of platform `{platform}` hold {has} together; leave out the capacity of the slowest tier, or make it larger"
+        "the program has {needs} alive at once and the tiers of platform `{platform}` hold {has} together; {}",
+        if *.given { "leave out the capacity of the slowest tier, or make it larger" } else { "plan for a machine with more memory" }
     )]
     Infeasible {
         /// Name of the platform.
         platform: String,
         /// Most bytes alive at once.
         needs: Bytes,
-        /// Sum of the budgets.
+        /// Sum of the budgets, and of what the machine has where there is none.
         has: Bytes,
+        /// The slowest tier has a budget: what it holds is the user's wish.
+        given: bool,
     },
     /// Nobody said how much fits.
     #[error("the capacity of tier `{tier}` of platform `{platform}` is not known; give it with --capacity {tier}=SIZE")]

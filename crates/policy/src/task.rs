@@ -5,7 +5,7 @@ use crate::cost::lives::Lives;
 use crate::cost::segments::{self, Segment};
 use crate::cost::{Model, Shares};
 use crate::tiers::{self, TierUse};
-use crate::{Error, Options};
+use crate::{Error, Options, SizeBy};
 use model::{Bytes, Coefficients, Observed, Parts, Platform, SiteUse};
 use std::cell::OnceCell;
 
@@ -29,11 +29,11 @@ impl<'a> Task<'a> {
     /// A task of a profile, a platform and the user's wishes.
     ///
     /// # Errors
-    /// Those of [`tiers::resolve`].
+    /// Those of [`tiers::resolve`]; all tiers together hold less than is alive at once.
     pub fn new(observed: &'a Observed, platform: &Platform, options: &'a Options) -> Result<Task<'a>, Error> {
         let tiers = tiers::resolve(observed, platform, options)?;
         let platform = platform.name.clone();
-        Ok(Task {
+        let task = Task {
             observed,
             tiers,
             platform,
@@ -42,7 +42,35 @@ impl<'a> Task<'a> {
             lives: OnceCell::new(),
             segments: OnceCell::new(),
             heat: OnceCell::new(),
-        })
+        };
+        task.feasible()?;
+        Ok(task)
+    }
+
+    /// Refuses what fits nowhere, so that no policy has to think of it: a plan of it would be one of what lands where by chance.
+    ///
+    /// The slowest tier holds what the user says, else what the machine has. Against the latter counts what was resident, since programs may ask
+    /// for more than a machine has and never touch it. [`Lives`] takes moments together, and a timeline may miss one, so both say
+    /// so before a plan is refused; a policy that fills tiers may still find that some moment does not fit.
+    fn feasible(&self) -> Result<(), Error> {
+        let room = |t: &tiers::TierUse| t.budget.or(t.tier.capacity.map(|c| c.value)).map(|b| b.0);
+        let Some(has) = self.tiers.iter().try_fold(0u64, |sum, t| Some(sum.saturating_add(room(t)?))) else {
+            return Ok(());
+        };
+        let given = self.tiers[self.slowest()].budget.is_some();
+        let needs = match given {
+            true => self.lives().peak(|_| true),
+            false => Lives::of(self.observed, SizeBy::Resident).peak(|_| true),
+        };
+        let needs = match self.observed.peak() {
+            Bytes(0) => needs,
+            Bytes(peak) => needs.min(peak),
+        };
+        if needs <= has {
+            return Ok(());
+        }
+        let platform = self.platform.clone();
+        Err(Error::Infeasible { platform, needs: Bytes(needs), has: Bytes(has), given })
     }
 
     /// Refuses a profile without access samples: whatever is made of it would look like a decision.

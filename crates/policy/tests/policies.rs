@@ -176,16 +176,44 @@ fn exact_knows_which_bus_is_full() {
 }
 
 #[test]
-fn exact_refuses_what_fits_nowhere() {
+fn every_policy_refuses_what_fits_nowhere() {
     let seen = observed(vec![site(1, 100, 1e6, 0.0), site(2, 100, 9e5, 0.0)]);
-    let mut options = fast(50);
-    options.capacities.insert("cxl".to_string(), Capacity::Size(Bytes(120)));
-    let error = policies::find("exact").unwrap().decide(&seen, &two(100), &options).unwrap_err();
-    assert!(
-        matches!(error, Error::Infeasible { .. })
-            && error.to_string().starts_with("the program has 200 B alive at once"),
-        "{error}"
-    );
+    let capacity = |cxl: u64| {
+        let mut options = fast(50);
+        options.capacities.insert("cxl".to_string(), Capacity::Size(Bytes(cxl)));
+        options
+    };
+    let small = platform(vec![timed("dram", 0, 100, 100, 100.0, 100.0), timed("cxl", 1, 99, 250, 20.0, 20.0)]);
+    for policy in policies::ALL {
+        let refused = |machine: &Platform, options: &Options, sentence: &str| {
+            let error = policy.decide(&seen, machine, options).unwrap_err();
+            assert!(matches!(error, Error::Infeasible { .. }), "{}: {error}", policy.name());
+            assert_eq!(error.to_string(), sentence, "{}", policy.name());
+        };
+        refused(
+            &two(100),
+            &capacity(149),
+            "the program has 200 B alive at once and the tiers of platform `bench` hold 199 B together; leave out the capacity of the slowest tier, or make it larger",
+        );
+        refused(
+            &small,
+            &Options::default(),
+            "the program has 200 B alive at once and the tiers of platform `bench` hold 199 B together; plan for a machine with more memory",
+        );
+        // What fits the tiers together is planned, though no site of 100 B fits into one of 50 B, and the other has room for one.
+        assert!(policy.decide(&seen, &two(100), &capacity(150)).is_ok(), "{}", policy.name());
+        // Not alive together, though the sizes add up to more than there is; or never touched.
+        let mut apart = seen.clone();
+        (apart.sites[0].last_free, apart.sites[1].first_alloc) = (Nanos(100), Nanos(200));
+        assert!(policy.decide(&apart, &two(100), &capacity(149)).is_ok(), "{}", policy.name());
+        let mut sparse = seen.clone();
+        sparse.sites[0].resident = Some(Bytes(10));
+        assert!(policy.decide(&sparse, &small, &Options::default()).is_ok(), "{}", policy.name());
+        // The timeline knows better than the lives of sites, which are told from the first allocation to the last free.
+        let mut by_turns = over_time(seen.clone(), &[&[1e6, 0.0], &[0.0, 9e5]]);
+        by_turns.timeline.iter_mut().enumerate().for_each(|(i, p)| p.live = vec![(seen.sites[i].site.id, Bytes(100))]);
+        assert!(policy.decide(&by_turns, &two(100), &capacity(149)).is_ok(), "{}", policy.name());
+    }
 }
 
 #[test]

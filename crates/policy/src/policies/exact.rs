@@ -85,10 +85,9 @@ pub struct Solved {
 /// Solves a task within a time.
 ///
 /// # Errors
-/// If all tiers together hold less than is alive at once.
+/// Those of the other policies, which are candidates.
 pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
     let began = Instant::now();
-    feasible(task)?;
     let moves = task.segments().len() > 1;
     let (whole, limit) = (limit, if moves { limit.mul_f64(0.6) } else { limit });
     let mut best = Best::of(task, vec![task.slowest(); task.sites()], "everything slow");
@@ -276,20 +275,6 @@ impl Best {
             *self = other;
         }
         better
-    }
-}
-
-/// Refuses what cannot fit.
-fn feasible(task: &Task<'_>) -> Result<(), Error> {
-    let Some(has) = task.tiers.iter().map(|t| t.budget.map(|b| b.0)).try_fold(0u64, |a, b| Some(a.saturating_add(b?)))
-    else {
-        return Ok(());
-    };
-    match task.lives().peak(|_| true) {
-        needs if needs > has => {
-            Err(Error::Infeasible { platform: task.platform.clone(), needs: Bytes(needs), has: Bytes(has) })
-        }
-        _ => Ok(()),
     }
 }
 
