@@ -143,6 +143,49 @@ fn segments_are_as_many_as_the_run_has_phases() {
     assert_eq!(cuts, [(None, 0..3), (Some(3), 3..5), (Some(5), 5..8)]);
 }
 
+/// A thousand regions in two intervals: one cut at most, at the region nearest to the edge, and the plan says how few phases it knows.
+#[test]
+fn more_phases_than_data_are_as_many_as_the_data_tell_apart() {
+    let mut seen = by_turns(&[&[2e5, 0.0], &[0.0, 2e5]]);
+    let first = seen.regions[0].clone();
+    let half = seen.duration.0 / 2;
+    seen.regions =
+        (0..1000).map(|n| Region { number: n + 1, at: Nanos(n * seen.duration.0 / 1000), ..first.clone() }).collect();
+    let (machine, options) = (two(), room(1));
+    let task = Task::new(&seen, &machine, &options).unwrap();
+    let cuts: Vec<_> =
+        task.segments().iter().map(|s| (s.region.map(|r| seen.regions[r].at.0), s.intervals.clone())).collect();
+    assert_eq!(cuts, [(None, 0..1), (Some(half), 1..2)]);
+    let said = "The profile has 1000 beginnings of parallel regions and a timeline of 2, so at most 2 phases are told apart; a longer recording tells more.";
+    for policy in policies::ALL {
+        let decision = policy.decision(&task).unwrap();
+        let moves = ["phase-local", "unimem", "exact"].contains(&policy.name());
+        assert_eq!(decision.steps.len(), usize::from(moves), "{}", policy.name());
+        assert_eq!(decision.notes.iter().any(|n| n == said), moves, "{}: {:?}", policy.name(), decision.notes);
+    }
+    let plan = policies::find("exact").unwrap().decide(&seen, &machine, &options).unwrap();
+    assert_eq!(plan.phases.iter().map(|p| p.number).collect::<Vec<_>>(), [501]);
+}
+
+/// Regions, and no timeline: the run is one phase, with each site's misses over its life.
+#[test]
+fn without_a_timeline_the_run_is_one_phase() {
+    let mut seen = by_turns(&[&[2e5, 0.0], &[0.0, 3e5]]);
+    seen.timeline.clear();
+    let (machine, options) = (two(), room(1));
+    let task = Task::new(&seen, &machine, &options).unwrap();
+    assert_eq!(task.segments().len(), 1);
+    let said = "The profile has 2 beginnings of parallel regions and a timeline of 1, so the run is one phase; a longer recording tells more.";
+    for policy in policies::ALL {
+        let decision = policy.decision(&task).unwrap();
+        assert!(decision.steps.is_empty(), "{}", policy.name());
+        let moves = ["phase-local", "unimem", "exact"].contains(&policy.name());
+        assert_eq!(decision.notes.iter().any(|n| n == said), moves, "{}: {:?}", policy.name(), decision.notes);
+    }
+    let plan = policies::find("exact").unwrap().decide(&seen, &machine, &options).unwrap();
+    assert_eq!((tier_of(&plan, 1), tier_of(&plan, 2)), ("cxl", "dram"));
+}
+
 /// Unimem's local search and the better of both, by what they promise; the forecast has what moves.
 #[test]
 fn unimem_moves_too() {

@@ -47,6 +47,15 @@ pub fn of(observed: &Observed, demand: &Demand) -> Vec<Segment> {
     join(cuts, demand)
 }
 
+/// What to know of a profile whose parallel regions are more than its timeline can tell apart.
+pub fn coarse(observed: &Observed) -> Option<String> {
+    let (regions, intervals) = (observed.regions.len(), observed.timeline.len().max(1));
+    (regions > intervals && intervals < MOST).then(|| {
+        let phases = if intervals == 1 { "the run is one phase".to_string() } else { format!("at most {intervals} phases are told apart") };
+        format!("The profile has {regions} beginnings of parallel regions and a timeline of {intervals}, so {phases}; a longer recording tells more.")
+    })
+}
+
 fn join(mut segments: Vec<Segment>, demand: &Demand) -> Vec<Segment> {
     let mut asked: Vec<BTreeMap<usize, f64>> = segments.iter().map(|s| asked(demand, s)).collect();
     let all: f64 = asked.iter().flat_map(BTreeMap::values).sum();

@@ -34,7 +34,7 @@
 use super::density::cold;
 use crate::cost::heat::{Heat, Piece};
 use crate::cost::step::{self, Load, Part};
-use crate::cost::{Shares, landing, migration, rest};
+use crate::cost::{Shares, landing, migration, rest, segments};
 use crate::fills;
 use crate::schedule::{self, Place, Step, alive, can_move, can_move_parts};
 use crate::{Decision, Error, Policy, Task};
@@ -317,6 +317,7 @@ fn solved(task: &Task<'_>, best: Best, bound: f64) -> Solved {
         let (phases, moved) = (best.steps.len(), best.moved);
         notes.push(format!("Phases begin {phases} times while it runs, and move {moves} sites then, {moved} in all."));
     }
+    notes.extend(segments::coarse(task.observed));
     Solved { decision: Decision { placements, steps: best.steps, notes }, time: best.time, bound }
 }
 

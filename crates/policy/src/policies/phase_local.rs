@@ -5,6 +5,7 @@
 //! says otherwise. Sites whose objects cannot be moved stay in the slowest tier.
 
 use super::density::cold;
+use crate::cost::segments::{self, Segment};
 use crate::phases::{Access, Loop, Machine, Phase, Schedule};
 use crate::schedule::{Place, can_move, steps};
 use crate::{Decision, Error, Policy, Task};
@@ -64,7 +65,7 @@ impl Run {
         let mut object = vec![None; task.sites() + 1];
         sites.iter().enumerate().for_each(|(n, &s)| object[s] = Some(n));
         let demand = &task.model().demand;
-        let phase = |segment: &crate::cost::segments::Segment| {
+        let phase = |segment: &Segment| {
             let intervals = &demand.intervals[segment.intervals.clone()];
             let mut lines = vec![0.0; sites.len()];
             for u in intervals.iter().flat_map(|i| &i.uses) {
@@ -109,6 +110,6 @@ impl Run {
                 n => format!("in {name} in {n} of {of} phases"),
             };
         }
-        Decision { placements, steps: steps(&by_segment), notes: Vec::new() }
+        Decision { placements, steps: steps(&by_segment), notes: segments::coarse(task.observed).into_iter().collect() }
     }
 }
