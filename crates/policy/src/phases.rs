@@ -187,19 +187,25 @@ impl Loop {
         out
     }
 
+    /// Of all sets of objects that fit into fast memory the one that weighs most.
+    pub fn heaviest(&self, machine: &Machine, weights: &[f64]) -> Vec<bool> {
+        let mut order: Vec<usize> = (0..self.sizes.len()).filter(|&o| weights[o] > 0.0).collect();
+        let density = |o: usize| weights[o] / self.sizes[o].0.max(1) as f64;
+        order.sort_by(|&a, &b| density(b).total_cmp(&density(a)).then(a.cmp(&b)));
+        let items: Vec<(u64, f64)> = order.iter().map(|&o| (self.sizes[o].0, weights[o])).collect();
+        let mut fast = vec![false; self.sizes.len()];
+        for (&o, chosen) in order.iter().zip(choose(&items, machine.room.0)) {
+            fast[o] = chosen;
+        }
+        fast
+    }
+
     /// All phases as one: no moves in between.
     pub fn phase_global(&self, machine: &Machine) -> Schedule {
         let benefits = self.benefits(machine);
         let iterations = self.iterations as f64;
         let weight = |o: usize| benefits[o] * iterations - migration::copy(self.sizes[o], &machine.slow, &machine.fast);
-        let mut order: Vec<usize> = (0..self.sizes.len()).filter(|&o| weight(o) > 0.0).collect();
-        let density = |o: usize| weight(o) / self.sizes[o].0.max(1) as f64;
-        order.sort_by(|&a, &b| density(b).total_cmp(&density(a)).then(a.cmp(&b)));
-        let items: Vec<(u64, f64)> = order.iter().map(|&o| (self.sizes[o].0, weight(o))).collect();
-        let mut fast = vec![false; self.sizes.len()];
-        for (&o, chosen) in order.iter().zip(choose(&items, machine.room.0)) {
-            fast[o] = chosen;
-        }
+        let fast = self.heaviest(machine, &(0..self.sizes.len()).map(weight).collect::<Vec<_>>());
         let inside = || (0..fast.len()).filter(|&o| fast[o]);
         Schedule {
             moves: inside().count(),
