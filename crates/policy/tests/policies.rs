@@ -554,3 +554,23 @@ fn what_could_not_be_seen_of_a_run_hides_no_bus() {
     assert!((time(&whole) - 10e6).abs() < 1e5, "{}", time(&whole));
     assert!((10.4e6..10.7e6).contains(&time(&part)), "{}", time(&part));
 }
+
+/// A split is worth it by the time that a placement can change: a program may set up for a minute what it works on for a second.
+#[test]
+fn splits_are_weighed_against_the_time_in_which_memory_is_used() {
+    let run = |misses: f64| {
+        let hot = SiteUse { pattern: Pattern::Random, ..site(1, 64 << 20, misses, 0.0) };
+        let mut seen = observed(vec![hot]);
+        (seen.duration, seen.sites[0].last_free) = (Nanos(60_000_000_000), Nanos(60_000_000_000));
+        seen.watched = Some((Nanos(0), Nanos(1_000_000_000)));
+        seen
+    };
+    let options = fast(16 << 20);
+    let split = |seen: &Observed| {
+        let plan = policies::find("exact").unwrap().decide(seen, &two(1 << 40), &options).unwrap();
+        plan.sites[0].split.as_ref().map(|s| s.parts.count())
+    };
+    // A million misses cost 150 ms more in slow memory, of which a quarter is to be had: 4 % of the second, 0.06 % of the minute.
+    assert_eq!(split(&run(1e6)), Some(16));
+    assert_eq!(split(&run(1e4)), None, "0.04 % of the second");
+}

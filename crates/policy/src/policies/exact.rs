@@ -24,7 +24,7 @@
 //! Sites may be split between two tiers, which uses both buses at once, and gives an object that is larger than the fast memory
 //! what there is of it: then their `x` need not be whole. Where a profile tells which chunks of a large object are hot ([`crate::cost::heat`]) there
 //! is an `x` for each piece of it, so that the hottest go first. As a split site is harder to read and reason about, whole sites are decided first,
-//! and split ones taken if they save more than half a percent. Splits are in 64ths, of which the faster tier gets those that fit.
+//! and split ones taken if they save more than half a percent of the time in which memory is asked for something. Splits are in 64ths, of which the faster tier gets those that fit.
 //!
 //! Where the run has segments ([`crate::cost::segments`]), the sites that can be moved have an `x(s,k,g)` for each segment *g* in a
 //! further program, with what moving costs ([`crate::cost::migration`]) in the objective, and capacities that hold in each segment as if
@@ -123,8 +123,8 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
         worthwhile = again.shares.is_some_and(|s| best.or(Best::whole(task, &s)));
     }
     // And what splitting gains, if it may gain something.
-    if splits && bound < best.time * (1.0 - WORTH) {
-        let worth = best.time * (1.0 - WORTH);
+    let worth = best.time - WORTH * asked(task, best.time);
+    if splits && bound < worth {
         let mut loads = idle;
         for round in 0..3 {
             let answer = program.solve(&loads, Whole::Some, left(if round == 0 { 0.8 } else { 1.0 }));
@@ -410,12 +410,19 @@ impl Columns {
     }
 }
 
-/// What a split is worth at least, of the time: else a simpler plan is better.
+/// What a split is worth at least, of the time in which memory is [`asked`] for something: else a simpler plan is better.
 const WORTH: f64 = 0.005;
 /// And what moving is worth at least: predictions of it have more to go by, and err more.
 const MOVING_WORTH: f64 = 0.02;
 /// Smaller objects than [`Parts::FROM`] go to the tiers by turns, so it takes some of them.
 const MANY: u64 = 64;
+
+/// What is left of a time without the intervals in which nothing is asked of memory, or nobody saw it: no placement changes these, and however
+/// long a program sets up what it works on, what it works for is as long.
+fn asked(task: &Task<'_>, time: f64) -> f64 {
+    let idle = task.model().demand.intervals.iter().filter(|i| i.uses.is_empty()).map(|i| i.length);
+    (time - idle.sum::<f64>()).max(0.0)
+}
 
 /// Whether a site can be split between two tiers: its objects are large, or many, and no tier is of files.
 fn can_be_split(task: &Task<'_>, site: usize) -> bool {
