@@ -23,7 +23,8 @@ fn main() {
     for count in counts {
         let observed = made_up(count);
         let mut platform = platform::load("cxl-expander").expect("the library's platform");
-        platform.tiers[0].capacity = None;
+        // As large as made-up sites need it.
+        platform.tiers.iter_mut().for_each(|t| t.capacity = None);
         let options = Options { fast: Some(Capacity::Share(0.25)), ..Options::default() };
         let mut density = Duration::ZERO;
         for policy in ALL {
