@@ -144,6 +144,34 @@ fn a_daemon_that_was_stopped_holds_no_program_up() {
     daemon.stop(&room);
 }
 
+/// What ends while the daemon stands still does not wait for it: a program with 64 MiB alive, and a launcher would be given 300 ms to look at
+/// them. Of many runs the fastest counts, so that a busy machine is no reason to fail.
+#[test]
+fn a_daemon_that_is_stopped_later_holds_no_end_up() {
+    let room = Room::new();
+    let stays = program("stays");
+    let daemon = Daemon::begin(&room, &[]);
+    let signal = |signal: i32| daemon.running.as_ref().expect("it runs").signal(signal);
+    fs::write(room.path("over"), "").expect("writing");
+    let script = format!(
+        "touch started; until [ -e stopped ]; do sleep 0.02; done
+         for i in 1 2 3 4 5 6 7 8 9 10; do from=${{EPOCHREALTIME/./}}; {stays} over || exit; echo $((${{EPOCHREALTIME/./}} - from)) >> took; done"
+    );
+    let program = spawn(&mut daemon.attached(&room, &["bash", "-c", &script]));
+    until("it is started", || room.path("started").exists());
+    signal(libc::SIGSTOP);
+    fs::write(room.path("stopped"), "").expect("writing");
+    let ended = wait(program, LIMIT).expect(0);
+    assert_eq!(ended.stdout, "0 bytes wrong\n".repeat(10));
+    let took = fs::read_to_string(room.path("took")).expect("its times");
+    let took: Vec<u64> = took.lines().map(|us| us.parse().expect("a number")).collect();
+    println!("{took:?} us");
+    assert!(took.len() == 10 && took.iter().any(|us| *us < 300_000), "all of them waited: {took:?} us");
+    signal(libc::SIGCONT);
+    until("all are over", || daemon.programs(&room).is_empty());
+    daemon.stop(&room);
+}
+
 #[test]
 fn a_daemon_that_is_killed_leaves_its_programs_to_the_next_one() {
     let room = Room::new();

@@ -512,17 +512,20 @@ fn anonymous() -> Option<(u64, u64)> {
 }
 
 /// The end of the process: gives the recorder, if it is there, a bounded moment to read where the pages are of what is
-/// still alive.
+/// still alive. Not a daemon: it has no use for that, and one that is stopped would hold up all that end.
 pub fn finish() {
     const LONGEST_NS: u64 = 300_000_000;
     let Some(h) = info().filter(|_| same_process() && !sandbox::silent()) else { return };
     h.end_ns.store(time(), Relaxed);
     let (anonymous, most) = anonymous().unwrap_or_default();
     h.counters.most_anonymous.store(most, Relaxed);
-    h.state.store(state::EXITING, Release);
+    let stands = stands();
+    if !stands {
+        h.state.store(state::EXITING, Release);
+    }
     let alive = plan::live().saturating_sub(INHERITED.load(Relaxed));
     let much = anonymous >= MUCH && !FORKED.load(Relaxed);
-    if (alive >= WORTH_WAITING || much) && ring_doorbell() {
+    if !stands && (alive >= WORTH_WAITING || much) && ring_doorbell() {
         let start = sys::now();
         while h.exit_ack.load(Acquire) == 0 && sys::now() - start < LONGEST_NS {
             let wait = libc::timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -534,7 +537,7 @@ pub fn finish() {
         }
     }
     h.state.store(state::ENDED, Release);
-    if STANDING.load(Relaxed) && !at_the_door(false) {
+    if stands && !at_the_door(false) {
         // SAFETY: PATH was written before the file was made.
         unsafe { sys::call3(libc::SYS_unlinkat, libc::AT_FDCWD as usize, (*PATH.0.get()).as_ptr() as usize, 0) };
     }
