@@ -55,6 +55,44 @@ fn a_full_dev_shm() {
     }
 }
 
+/// The same placed while it runs, alone and in the session of a daemon, whose users are told.
+#[test]
+fn a_full_dev_shm_while_objects_are_placed() {
+    let room = Room::new();
+    let torture = program("torture");
+    let alone = room.plain(&[&torture, "--threads", "8"]).expect(0);
+    for size in ["16k", "64k", "300k"] {
+        let script = format!(
+            "mount -t tmpfs -o size={size} none /dev/shm && \"$0\" live --interval 100ms -- {torture} --threads 8"
+        );
+        let ended = with_own_mounts(&room, &script).expect(0);
+        assert_eq!(ended.stdout, alone.stdout, "with {size} of /dev/shm: {}", ended.stderr);
+        let said = &ended.stderr;
+        assert!(said.contains("full") || said.contains("events found no ring"), "with {size} nothing is said: {said}");
+    }
+    // What is left for the files of processes when the daemon's own are there.
+    for (left, said) in [(0, "is /dev/shm full?"), (64, "events found no ring")] {
+        let script = format!(
+            "mount -t tmpfs -o size=1m none /dev/shm
+             \"$0\" daemon --interval 50ms --socket d.sock 2>daemon.txt & daemon=$!
+             until \"$0\" status --socket d.sock >/dev/null 2>&1; do sleep 0.05; done
+             free=$(($(stat -f -c '%a * %S' /dev/shm) / 1024))
+             head -c $(((free - {left}) * 1024)) /dev/zero > /dev/shm/all
+             \"$0\" live --attach --socket d.sock -- {torture} --threads 8; echo $?
+             for try in $(seq 200); do \"$0\" status --socket d.sock | grep -m1 '{said}' && break; sleep 0.05; done
+             \"$0\" stop --socket d.sock 2>/dev/null; wait $daemon; echo $?"
+        );
+        let ended = with_own_mounts(&room, &script).expect(0);
+        let lines = ended.stdout.strip_prefix(&alone.stdout).map(|rest| rest.lines().collect::<Vec<_>>());
+        let lines = lines.unwrap_or_else(|| panic!("another output: {}\n{}", ended.stdout, ended.stderr));
+        assert!(
+            matches!(lines[..], ["0", note, "0"] if note.contains(said)),
+            "with {left} KiB: {lines:?} {}",
+            ended.stderr
+        );
+    }
+}
+
 /// No /dev/shm and no /proc, as in a bare container.
 #[test]
 fn without_proc_and_dev_shm() {

@@ -44,7 +44,7 @@ fn shown(status: &Status) -> String {
     let (pid, intervals, interval) = (status.pid, status.intervals, status.interval);
     let mut out = format!("daemon {pid}: {intervals} intervals of {interval} so far\n");
     for note in &status.notes {
-        out += &format!("  {}\n", printable(note));
+        out += &format!("  {}\n", printable(&note.text));
     }
     for tier in &status.tiers {
         out += &match tier.limit.0 {

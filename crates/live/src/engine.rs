@@ -8,6 +8,7 @@ use crate::enforce::{Judge, Room};
 use crate::item::Item;
 use crate::journal::Journal;
 use crate::mover::{Done, Mover, Place};
+use crate::notes::{About, Notes};
 use crate::pages::{self, Refused};
 use crate::phase::{Difference, Phase};
 use crate::prioritise::Now;
@@ -27,6 +28,7 @@ use policy::cost::migration;
 use policy::cost::moment::{Lines, Moment};
 use profile::estimate::Exposure;
 use record::Error;
+use record::bounds::Bounds;
 use record::follow::{Object, Quiet, Sink, Stack, Started, Visit};
 use record::misses::Miss;
 use record::owner::Owner;
@@ -40,10 +42,8 @@ const LOOKS: usize = 1 << 15;
 const LOOKS_EACH: u64 = 16;
 /// Intervals for which a record that could not be moved is left alone.
 const REST: u8 = 50;
-/// Notes that are kept.
-const MOST_NOTES: usize = 100;
-/// Records of one process: more are not placed.
-const MOST_RECORDS: usize = 1 << 22;
+/// Records of one process, and in a daemon of a user's processes: more are not placed.
+const MOST_RECORDS: [usize; 2] = [1 << 22, 1 << 23];
 /// Sites of which it is kept what was asked of records that are gone.
 const MOST_SITES: usize = 1 << 16;
 /// Pieces of one object: of a larger one nothing is known but that somebody made it up.
@@ -79,6 +79,7 @@ pub struct Engine<'a> {
     free: fn(&Place) -> u64,
     processes: Vec<Process>,
     tables: Vec<Table>,
+    bounds: Bounds,
     young: Young,
     counted: Counted,
     armed: Armed,
@@ -109,6 +110,7 @@ pub struct Engine<'a> {
     lived: Lived,
     /// A decision is due, for this reason.
     due: Option<String>,
+    notes: Notes,
     /// The reason of the latest decision, and the latest move.
     why: String,
     last: Option<LastMove>,
@@ -134,7 +136,7 @@ impl<'a> Engine<'a> {
                     .to_string(),
             );
         }
-        let lived = Lived { tiers: places.iter().map(|p: &Place| p.name.clone()).collect(), notes, ..Lived::default() };
+        let lived = Lived { tiers: places.iter().map(|p: &Place| p.name.clone()).collect(), ..Lived::default() };
         Engine {
             options,
             routines,
@@ -144,6 +146,7 @@ impl<'a> Engine<'a> {
             free: Place::free,
             processes: Vec::new(),
             tables: Vec::new(),
+            bounds: Bounds::new(MOST_RECORDS[0], usize::MAX),
             young: Young::default(),
             counted: Counted::default(),
             armed: Armed::default(),
@@ -165,6 +168,7 @@ impl<'a> Engine<'a> {
             journal,
             lived,
             due: None,
+            notes: Notes::new(notes),
             why: String::new(),
             last: None,
             board: None,
@@ -176,21 +180,28 @@ impl<'a> Engine<'a> {
     pub fn end(self) -> Lived {
         let mut lived = self.lived;
         lived.intervals = self.interval - 1;
+        lived.notes = self.notes.sentences();
         lived.notes.extend(self.journal.end());
         lived
     }
 
     fn keep(&mut self, b: &Born) {
-        let Some(table) = self.tables.get_mut(b.process as usize) else { return };
-        if table.len() >= MOST_RECORDS || b.size() / self.options.split.0.max(HUGE) > MOST_PIECES {
+        let process = b.process as usize;
+        let (Some(table), Some(of)) = (self.tables.get_mut(process), self.processes.get(process)) else { return };
+        let before = table.len();
+        let full = before >= self.bounds.of(of.uid, before);
+        if full || b.size() / self.options.split.0.max(HUGE) > MOST_PIECES {
             return;
         }
         table.add(b.addr, b.size(), self.options.split.0, Record::new(b.site, b.kind, self.interval));
+        self.bounds.more(of.uid, table.len().saturating_sub(before));
     }
 
     /// Objects that have outlived the interval become records.
     fn grow_up(&mut self) {
         let mut grown: Vec<Born> = self.young.take().collect();
+        let all = self.processes.iter().zip(&self.tables);
+        self.bounds.count(all.map(|(p, table)| (p.uid, table.len())));
         // One after the other they find the table's leaves in the cache.
         grown.sort_unstable_by_key(|b| (b.process, b.addr));
         grown.iter().for_each(|b| self.keep(b));
@@ -281,14 +292,13 @@ impl<'a> Engine<'a> {
             Refused::Other(what) => format!("moving pages failed: {what}"),
         };
         self.processes[process].over |= !matches!(why, Refused::Other(_));
-        self.tell(note);
+        self.notes.add(self.about(process), "", note);
     }
 
-    /// What the user should know, each thing once.
-    fn tell(&mut self, note: String) {
-        if !note.is_empty() && !self.lived.notes.contains(&note) {
-            self.lived.notes.push(note);
-        }
+    /// Whose business it is what happens to a process. Of a launcher all processes are one program.
+    fn about(&self, process: usize) -> About {
+        let of = |p: &Process| About::Process(p.uid, p.pid as u32);
+        self.processes.get(process).filter(|_| self.board.is_some()).map_or(About::All, of)
     }
 
     /// What was asked of the records in the interval that is over, and of memory that is no record.
@@ -516,14 +526,15 @@ impl<'a> Engine<'a> {
         moves.retain(|m| {
             let Process { pid, bound, .. } = &self.processes[m.process];
             let stay = bound.holds(m.addr);
-            stays = stays.or(stay.then_some(*pid));
+            stays = stays.or(stay.then_some((m.process, *pid)));
             !stay
         });
         let sums = (moves.iter().map(|m| m.gain).sum(), moves.iter().map(|m| cost(m.bytes, m.from, m.to)).sum());
-        if let Some(pid) = stays {
-            self.tell(format!(
-                "process {pid} has said itself where some of its memory belongs (mbind, numactl): that stays there"
-            ));
+        if let Some((process, pid)) = stays {
+            let about = self.about(process);
+            let who = if about == About::All { format!("process {pid}: ") } else { String::new() };
+            let what = "it has said itself where some of its memory belongs (mbind, numactl): that stays there";
+            self.notes.add(about, "", who + what);
         }
         if moves.is_empty() {
             // What was decided before is not wanted any more.
@@ -645,6 +656,7 @@ impl Sink for Engine<'_> {
         self.recall.forget_all(process);
         self.armed.forget(process);
         self.mover.forget(process);
+        self.notes.ended(self.processes[process].pid as u32);
         Ok(())
     }
 
@@ -670,11 +682,17 @@ impl Sink for Engine<'_> {
     }
 
     /// A launcher tells them itself.
-    fn lost(&mut self, process: Option<usize>, _: &str, _: u64, note: &str) -> Result<(), Error> {
-        let who = process.and_then(|p| self.processes.get(p)).map_or(String::new(), |p| format!("process {}: ", p.pid));
-        if self.board.is_some() && self.lived.notes.len() < MOST_NOTES {
-            self.tell(format!("{who}{note}"));
+    fn lost(&mut self, process: Option<usize>, kind: &str, count: u64, note: &str) -> Result<(), Error> {
+        if self.board.is_some() {
+            let about = process.map_or(About::All, |p| self.about(p));
+            let note = if about == About::All { format!("{kind} ({count}): {note}") } else { note.to_string() };
+            self.notes.add(about, kind, note);
         }
+        Ok(())
+    }
+
+    fn said(&mut self, user: u32, what: &str) -> Result<(), Error> {
+        self.notes.add(About::User(user), "", what.to_string());
         Ok(())
     }
 
@@ -711,7 +729,8 @@ impl Sink for Engine<'_> {
             }
         }
         let failed: Vec<String> = self.routines.failed().collect();
-        failed.into_iter().for_each(|why| self.tell(why));
+        failed.into_iter().for_each(|why| self.notes.add(About::All, "", why));
+        self.notes.pass(now_ns);
         self.interval += 1;
         self.forget_sites();
         self.show(length_ns / 1e9);
@@ -850,6 +869,6 @@ mod tests {
         assert_eq!(queued(&engine), [(1, 0)]);
         // The kernel cannot move it there; the program and the engine live on.
         assert!(!engine.act(now).expect("it says why"));
-        assert!(engine.lived.notes.iter().any(|n| n.starts_with("moving pages failed")), "{:?}", engine.lived.notes);
+        assert!(engine.notes.shown().iter().any(|n| n.text.starts_with("moving pages failed")), "{:?}", engine.notes);
     }
 }

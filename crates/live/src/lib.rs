@@ -8,7 +8,7 @@
 //!    [`trigger`] whether it is time and worth it, [`enforce`] what is to be moved; each can be the user's own ([`script`]). The cost model is the planner's
 //!    ([`policy::cost::moment`]).
 //! 4. [`mover`] moves it, by [`pages`], in small steps between two looks at the rings, and reads back where it is. [`journal`]
-//!    writes down why. [`status`] is what it shows of itself.
+//!    writes down why. [`status`] is what it shows of itself, with [`notes`] for users.
 //! 5. A [`daemon`] does it for programs that come and go.
 
 mod aggregate;
@@ -21,6 +21,7 @@ mod engine;
 mod item;
 mod journal;
 mod mover;
+mod notes;
 pub mod pages;
 mod phase;
 mod prioritise;

@@ -37,7 +37,7 @@ pub struct Status {
     /// The latest move.
     pub last: Option<LastMove>,
     /// What the user should know, one sentence each.
-    pub notes: Vec<String>,
+    pub notes: Vec<NoteStatus>,
 }
 
 impl Status {
@@ -48,7 +48,17 @@ impl Status {
         self.objects.retain(|o| own(o.pid));
         self.last.take_if(|m| !own(m.pid));
         self.shares.retain(|s| self.programs.iter().any(|p| p.group == s.group));
+        self.notes.retain(|n| n.user.is_none_or(|user| user == uid));
     }
+}
+
+/// What the user should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoteStatus {
+    /// Whose programs it is about; none: it is for all.
+    pub user: Option<u32>,
+    /// One sentence.
+    pub text: String,
 }
 
 /// A tier.

@@ -189,6 +189,10 @@ pub trait Sink {
     fn lost(&mut self, process: Option<usize>, kind: &str, count: u64, note: &str) -> Result<(), Error> {
         Ok(())
     }
+    /// Something was said of a program of this user that is not followed, in a standing session.
+    fn said(&mut self, user: u32, what: &str) -> Result<(), Error> {
+        Ok(())
+    }
     /// Accesses could be seen from one time to the other only.
     fn watched(&mut self, from_ns: u64, to_ns: u64) -> Result<(), Error> {
         Ok(())

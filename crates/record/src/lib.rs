@@ -12,6 +12,7 @@
 //! 6. [`import`] makes profiles of what other tools have seen.
 //! 7. [`symbols`] gives frames their source form after the run.
 
+pub mod bounds;
 pub mod chunks;
 pub mod churn;
 pub mod code;

@@ -17,11 +17,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wire::session::{CONFIG, Config, DOORBELL, PLAN, PROCESS_SUFFIX};
+use wire::session::{CONFIG, Config, DOORBELL, FAILED, LOADED, MOST_PASSED_OVER, PASSED_OVER, PLAN, PROCESS_SUFFIX};
 
 const LOCK: &str = "lock";
 /// Begins the name of a standing session, before its owner's number and its daemon's name.
 const STANDING: &str = "hearthd-";
+
+/// What a standing session's [`PASSED_OVER`] is renamed to while it is read.
+const HEARD: &str = "heard";
+/// Lines of it that are listened to.
+const MOST_HEARD: usize = 16;
+
+/// What runtimes have said beside their process files.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// A process could not make its file.
+    pub failed: bool,
+    /// Why processes were left alone, each reason once.
+    pub passed_over: Vec<String>,
+}
 
 /// A session directory, removed when dropped; one that stands, if no process is in it.
 pub struct Session {
@@ -164,6 +178,28 @@ impl Session {
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let names = entries.take(MOST).map(|entry| entry.file_name());
         names.filter(|name| name.as_encoded_bytes().ends_with(PROCESS_SUFFIX.as_bytes())).collect()
+    }
+
+    /// What was said in a standing session since this was asked last; it is not kept.
+    pub fn said(&self) -> Said {
+        let _acting = self.owner.act();
+        let here = |name: &str| self.dir.join(name);
+        let failed = std::fs::rename(here(FAILED), here(LOADED)).is_ok();
+        if std::fs::rename(here(PASSED_OVER), here(HEARD)).is_err() {
+            return Said { failed, passed_over: Vec::new() };
+        }
+        // Its user may have put anything there.
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = File::options().read(true).custom_flags(flags).open(here(HEARD));
+        let file = file.ok().filter(|f| f.metadata().is_ok_and(|m| m.is_file()));
+        let mut text = Vec::new();
+        let _ = file.map(|f| f.take(MOST_PASSED_OVER as u64 * 2).read_to_end(&mut text));
+        let _ = std::fs::remove_file(here(HEARD));
+        let text = String::from_utf8_lossy(&text);
+        let mut passed_over: Vec<String> = text.lines().take(MOST_HEARD).map(str::to_string).collect();
+        passed_over.sort_unstable();
+        passed_over.dedup();
+        Said { failed, passed_over }
     }
 
     /// The doorbell's descriptor, to wait on.
@@ -337,6 +373,19 @@ mod tests {
         let dir = session.dir().to_owned();
         assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
         assert!(stand().err().unwrap().to_string().starts_with("another daemon follows"), "there is one at a time");
+        // What was said is heard once, and what is no file of a runtime's not at all.
+        assert_eq!(session.said(), Said::default());
+        std::fs::write(dir.join(LOADED), "").unwrap();
+        std::fs::rename(dir.join(LOADED), dir.join(FAILED)).unwrap();
+        std::fs::write(dir.join(PASSED_OVER), "b\na\nb\n").unwrap();
+        assert_eq!(session.said(), Said { failed: true, passed_over: vec!["a".into(), "b".into()] });
+        assert!(dir.join(LOADED).exists(), "the next one that fails needs it");
+        std::os::unix::fs::symlink("/etc/passwd", dir.join(PASSED_OVER)).unwrap();
+        assert_eq!(session.said(), Said::default());
+        std::fs::write(dir.join(PASSED_OVER), "long\n".repeat(1 << 20)).unwrap();
+        assert_eq!(session.said().passed_over, ["long"]);
+        assert_eq!(session.said(), Said::default());
+        std::fs::remove_file(dir.join(LOADED)).unwrap();
         let file = |pid: u32, at: u64| dir.join(format!("{pid}.{at:x}.proc"));
         // This process; one that had its number long before; one that never was.
         let here = file(std::process::id(), crate::now_ns());

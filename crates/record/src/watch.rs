@@ -3,6 +3,7 @@
 //!
 //! A launcher follows one session, that of its program; a daemon those of its users, which *stand* while programs come and go.
 
+use crate::bounds::Bounds;
 use crate::code::Code;
 use crate::follow::{Follower, RawFrame, Sink, Started, Tally, tell};
 use crate::live::Live;
@@ -13,7 +14,7 @@ use crate::pages::Refused;
 use crate::pick_up;
 use crate::residency::{self, Reading};
 use crate::rings::{NotYet, ProcessFile, Taken, What};
-use crate::session::Session;
+use crate::session::{Said, Session};
 use model::observed::Loss;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -35,8 +36,9 @@ const LAST_ROUNDS: u32 = 8;
 const STANDING_PAUSE: Duration = Duration::from_millis(1);
 /// Sites of which a standing watch keeps sums.
 const MOST_SITES: usize = 1 << 16;
-/// Most live objects of a process that a daemon remembers, as many as its engine has records; a launcher, whose only program it is, remembers all.
-const MOST_OBJECTS: usize = 1 << 22;
+/// Most live objects that a daemon remembers of a process, as many as its engine has records, and of all processes of a user; a launcher, whose only
+/// program it is, remembers all.
+const MOST_OBJECTS: [usize; 2] = [1 << 22, 1 << 23];
 /// With nothing happening the recorder looks this rarely.
 const IDLE_PERIOD: Duration = Duration::from_millis(200);
 /// Events this young are held back: an older one of another thread may not have been read yet.
@@ -146,6 +148,7 @@ pub struct Watch<'a> {
     /// When this began, in ns since the epoch; how many of the sessions were looked at since.
     began_ns: u64,
     looked: usize,
+    bounds: Bounds,
     sink: &'a mut dyn Sink,
     /// Files that were looked at, with the number of their session.
     known: HashSet<(usize, OsString)>,
@@ -183,6 +186,7 @@ impl<'a> Watch<'a> {
             standing: config.flags & flags::STANDING != 0,
             began_ns: now_ns().saturating_sub(config.epoch_ns),
             looked: 0,
+            bounds: Bounds::new(MOST_OBJECTS[0], MOST_OBJECTS[1]),
             next_tick: Instant::now() + sink.interval(),
             sink,
             known: HashSet::new(),
@@ -288,6 +292,7 @@ impl<'a> Watch<'a> {
             self.next_look = Instant::now() + PERIOD;
         }
         let start = self.now();
+        self.share_memory();
         let mut fullest: f64 = 0.0;
         let (mut seen, mut ending) = (Vec::new(), false);
         for i in (0..self.processes.len()).filter(|&i| !self.processes[i].over).collect::<Vec<_>>() {
@@ -324,7 +329,7 @@ impl<'a> Watch<'a> {
                 self.lose(None, "recorder-failed", 1, &e.0);
             }
             if beyond > 0 {
-                let note = "objects were not looked at: as many as a daemon remembers of a process are alive";
+                let note = "objects were not looked at: as many as a daemon remembers of a process, or of a user's processes, are alive";
                 self.set_loss(Some(i), "too-many-objects", beyond, note);
             }
             if state == state::EXITING && !self.processes[i].read_at_exit {
@@ -347,6 +352,9 @@ impl<'a> Watch<'a> {
             self.report_drops(false);
             (0..self.processes.len()).for_each(|i| self.tell_touches(i));
             self.tell_strangers();
+            if self.standing {
+                self.hear();
+            }
             let now = self.now();
             let counted = self.outside.as_ref().and_then(|sampler| sampler.instructions());
             let told = counted.map_or(Ok(()), |count| self.sink.instructions(count));
@@ -355,6 +363,21 @@ impl<'a> Watch<'a> {
             }
         }
         fullest
+    }
+
+    /// Says how many objects of each process of a standing session may be remembered.
+    fn share_memory(&mut self) {
+        if !self.standing {
+            return;
+        }
+        let (sessions, processes) = (&self.sessions, &mut self.processes);
+        let user = |p: &Process| sessions[p.session].owner().uid;
+        let alive = |p: &Process| p.follower.live().len();
+        self.bounds.count(processes.iter().filter(|p| !p.over).map(|p| (user(p), alive(p))));
+        for p in processes.iter_mut().filter(|p| !p.over) {
+            let most = self.bounds.of(user(p), alive(p));
+            p.follower.remember(most);
+        }
     }
 
     /// Tells which instructions of a process touched what, and where in large objects it missed.
@@ -441,7 +464,7 @@ impl<'a> Watch<'a> {
                     Err(NotYet::Never(why)) => {
                         there.insert(of.clone());
                         self.known.insert(of);
-                        self.lose(None, "process-unobserved", 1, &why);
+                        self.say_unobserved(session, &why);
                     }
                     Ok(file) => {
                         self.known.insert(of.clone());
@@ -492,7 +515,7 @@ impl<'a> Watch<'a> {
         self.next_reading.get_or_insert(seen + FIRST_READING);
         let mut follower = Follower::new(index);
         if self.standing {
-            follower.remember(MOST_OBJECTS);
+            follower.remember(self.bounds.of(self.sessions[session].owner().uid, 0));
         }
         if self.outside.is_some() {
             follower.count_misses(Misses::new());
@@ -814,6 +837,28 @@ impl<'a> Watch<'a> {
         self.report_drops(true);
         if let Some(sampler) = &mut self.outside {
             sampler.end();
+        }
+    }
+
+    /// Says that a process of a session is not observed: of a standing one to its user only.
+    fn say_unobserved(&mut self, session: usize, why: &str) {
+        if !self.standing {
+            return self.lose(None, "process-unobserved", 1, why);
+        }
+        let user = self.sessions[session].owner().uid;
+        if let Err(e) = self.sink.said(user, why) {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
+    }
+
+    /// What runtimes have said in standing sessions beside process files, since the last time.
+    fn hear(&mut self) {
+        for session in 0..self.sessions.len() {
+            let Said { failed, passed_over } = self.sessions[session].said();
+            passed_over.iter().for_each(|why| self.say_unobserved(session, why));
+            if failed {
+                self.say_unobserved(session, NO_ROOM);
+            }
         }
     }
 

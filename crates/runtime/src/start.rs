@@ -6,7 +6,7 @@ use crate::{foreign, fork, interpose, mapping, next, plan, process, regions, sam
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use wire::image::Image;
-use wire::session::{CONFIG, Config, ENV, FAILED, LOADED, PASSED_OVER, PLAN, flags};
+use wire::session::{CONFIG, Config, ENV, FAILED, LOADED, MOST_PASSED_OVER, PASSED_OVER, PLAN, flags};
 
 static DIR: AtomicPtr<c_char> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -108,11 +108,8 @@ fn say_loaded() {
     append(LOADED, &[]);
 }
 
-/// Tells the launcher, in one line, why this process is left alone.
+/// Tells the launcher or the daemon, in one line, why this process is left alone.
 pub fn pass_over(why: &str) {
-    if process::stands() {
-        return; // nobody reads it, and it would only grow
-    }
     append(PASSED_OVER, why.as_bytes());
 }
 
@@ -125,7 +122,11 @@ fn append(file: &str, bytes: &[u8]) {
     unsafe {
         let fd = sys::call(libc::SYS_openat, [libc::AT_FDCWD as usize, name.as_ptr() as usize, flags, 0o600, 0, 0]);
         if fd >= 0 {
-            sys::call3(libc::SYS_write, fd as usize, bytes.as_ptr() as usize, bytes.len());
+            // A daemon may be away for long.
+            let end = || sys::call3(libc::SYS_lseek, fd as usize, 0, libc::SEEK_END as usize);
+            if !process::stands() || end() < MOST_PASSED_OVER as isize {
+                sys::call3(libc::SYS_write, fd as usize, bytes.as_ptr() as usize, bytes.len());
+            }
             sys::call3(libc::SYS_close, fd as usize, 0, 0);
         }
     }

@@ -24,6 +24,8 @@ pub const LOADED: &str = "loaded";
 pub const FAILED: &str = "failed";
 /// A file to which a runtime adds a line that says why it leaves (some of) its process's memory alone.
 pub const PASSED_OVER: &str = "passed-over";
+/// No line is added to [`PASSED_OVER`] of a standing session when it has so many bytes: nobody may be there to read it.
+pub const MOST_PASSED_OVER: usize = 4096;
 /// Times the page-fault sampler arms a page in a row, as long as it is visited. The first wait begins at a random moment
 /// between two visits, the others at a visit: where visits come at even intervals `n` waits are `n - 1/2` intervals.
 pub const REARMS: u32 = 4;

@@ -84,7 +84,11 @@ pub fn draw(frame: &mut Frame<'_>, status: &Status, names: &Names, view: &View) 
     );
     frame.render_widget(Line::styled(head, bold()), title);
     let more = |n: usize| if n > 1 { format!("({} more: hearth status) ", n - 1) } else { String::new() };
-    text(frame, told, status.notes.iter().take(1).map(|note| format!("note: {}{note}", more(status.notes.len()))));
+    text(
+        frame,
+        told,
+        status.notes.iter().take(1).map(|note| format!("note: {}{}", more(status.notes.len()), note.text)),
+    );
     text(frame, memories, status.tiers.iter().map(memory));
     let rate = |bytes: Bytes| format!("{bytes}/s");
     let lately = [rate(status.promoted_per_second), rate(status.demoted_per_second)];

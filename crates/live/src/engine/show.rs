@@ -1,11 +1,12 @@
 //! What the engine shows of itself after each interval.
 
-use super::{Engine, Process, Room};
+use super::{Engine, MOST_RECORDS, Process, Room};
 use crate::status::{Board, ObjectStatus, ProgramStatus, ShareStatus, Status, TierStatus};
 use crate::table::Record;
 use model::log::SiteState;
 use model::{Bytes, Frame, Module, Site, SiteId, SiteKind, SourceLine};
 use policy::cost::moment::Lines;
+use record::bounds::Bounds;
 use record::follow::Stack;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -72,6 +73,8 @@ impl Engine<'_> {
     pub fn show_on(&mut self, board: Board) {
         self.began_ns = record::now_ns();
         self.board = Some(board);
+        // Many users' programs, and not one user's one.
+        self.bounds = Bounds::new(MOST_RECORDS[0], MOST_RECORDS[1]);
         self.show(1.0);
     }
 
@@ -152,7 +155,7 @@ impl Engine<'_> {
             demoted_per_second: rate(self.lived.demoted, down),
             decisions: self.lived.decisions,
             last: self.last.clone(),
-            notes: self.lived.notes.clone(),
+            notes: self.notes.shown(),
         }
     }
 
