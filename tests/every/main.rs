@@ -7,6 +7,7 @@
 //! time in a fresh folder. The slow ones are ignored unless asked for: `HEARTH_TEST_ALL=1 ./test`.
 
 mod allocators;
+mod attached;
 mod declined;
 
 use hearth_tests::{

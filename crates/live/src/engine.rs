@@ -590,11 +590,16 @@ impl<'a> Engine<'a> {
 impl Sink for Engine<'_> {
     fn started(&mut self, process: usize, s: &Started) -> Result<(), Error> {
         let uid = Owner::of(s.pid as i32).map_or(u32::MAX, |o| o.uid);
-        // It says itself what it descends from: of another user's it can not.
-        let parent = self.processes.iter().find(|p| !p.over && p.pid == s.ppid as i32 && p.uid == uid);
-        let before = self.processes.iter().find(|p| p.pid == s.pid as i32 && p.uid == uid);
-        let family = before.or(parent).map(|p| p.group.as_str());
-        let group = self.options.shares.as_ref().map(|shares| shares.group(s.pid, uid, &s.exe, family));
+        let group = self.options.shares.as_ref().map(|shares| {
+            // It says itself what it descends from: of another user's it can not.
+            let parent = self.processes.iter().find(|p| !p.over && p.pid == s.ppid as i32 && p.uid == uid);
+            let before = self.processes.iter().find(|p| p.pid == s.pid as i32 && p.uid == uid);
+            let job = s.job.to_string();
+            let others = self.processes.iter().any(|p| !p.over && p.uid != uid && p.group == job);
+            let family = before.or(parent).map(|p| p.group.as_str());
+            let family = if s.job > 0 && !others { Some(job.as_str()) } else { family };
+            shares.group(s.pid, uid, &s.exe, family)
+        });
         let new = Process {
             pid: s.pid as i32,
             uid,
@@ -824,7 +829,7 @@ mod tests {
         let at = (map.as_ptr() as u64).next_multiple_of(PAGE);
         let routines = Routines::new(&options.routines).expect("good names");
         let mut engine = Engine::new(options, routines, Journal::none(), true, MIB);
-        let started = Started { pid: std::process::id(), ppid: 1, exe: "program".into(), start_ns: 0 };
+        let started = Started { pid: std::process::id(), ppid: 1, job: 0, exe: "program".into(), start_ns: 0 };
         engine.started(0, &started).expect("it is told");
         (0..3).for_each(|n| engine.born(0, &object(n, at + n * 2 * MIB, 2 * MIB)).expect("it is told"));
         engine.born(0, &object(3, at + 6 * MIB, PAGE)).expect("it is told");
@@ -837,6 +842,29 @@ mod tests {
             engine.tick(second * 1_000_000_000).expect("it works");
         }
         (engine, map)
+    }
+
+    /// Who started it may have ended unseen; a job is what was attached, and no user gets into another one's by saying so.
+    #[test]
+    fn what_was_attached_together_is_one_job() {
+        let mut options = options(0, 99, "time=1");
+        options.shares = Some(crate::shares::Shares::new(crate::shares::By::Job, &[], &[]).expect("no names"));
+        let routines = Routines::new(&options.routines).expect("good names");
+        let mut engine = Engine::new(&options, routines, Journal::none(), true, MIB);
+        let mut start = |process: usize, ppid: u32, job: u32, of_another: bool| -> String {
+            engine.processes.iter_mut().for_each(|p| p.uid = p.uid.wrapping_add(u32::from(of_another)));
+            let started = Started { pid: std::process::id(), ppid, job, exe: "program".into(), start_ns: 0 };
+            engine.started(process, &started).expect("it is told");
+            // The next one has another number.
+            engine.processes[process].pid = -(process as i32) - 2;
+            engine.processes[process].group.clone()
+        };
+        let own = std::process::id().to_string();
+        assert_eq!(start(0, 1, 77, false), "77");
+        assert_eq!(start(1, 12345678, 77, false), "77", "nobody knows its parent");
+        assert_eq!(start(2, 1, 0, false), own, "a session of before");
+        assert_eq!(start(3, 1, 78, false), "78");
+        assert_eq!(start(4, 1, 77, true), own, "it is another user's job");
     }
 
     fn queued(engine: &Engine<'_>) -> Vec<(u64, usize)> {

@@ -31,6 +31,8 @@ pub struct Started {
     pub pid: u32,
     /// Parent's process id.
     pub ppid: u32,
+    /// Process id of the ancestor that was attached to a daemon, as it says itself; 0: none.
+    pub job: u32,
     /// Path of the executable.
     pub exe: String,
     /// Start of this program image, ns since the start of the run.

@@ -488,6 +488,7 @@ impl<'a> Watch<'a> {
         let started = Started {
             pid: file.pid() as u32,
             ppid: header.ppid.load(Relaxed),
+            job: header.job.load(Relaxed),
             exe: file.exe(),
             start_ns: header.start_ns.load(Relaxed),
         };

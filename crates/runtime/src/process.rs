@@ -79,6 +79,14 @@ pub fn set_home(home: u64) {
     HOME.store(home, Relaxed);
 }
 
+/// The job that this process is of.
+static JOB: AtomicU32 = AtomicU32::new(0);
+
+/// Takes what the environment says about it ([`wire::session::JOB`]).
+pub fn set_job(job: u32) {
+    JOB.store(job, Relaxed);
+}
+
 /// Sets the session's epoch.
 pub fn set_epoch(ns: u64) {
     EPOCH.store(ns, Relaxed);
@@ -202,6 +210,7 @@ fn open(pid: u32) -> bool {
     h.pid.store(pid, Relaxed);
     // SAFETY: no arguments.
     h.ppid.store(unsafe { sys::call3(libc::SYS_getppid, 0, 0, 0) } as u32, Relaxed);
+    h.job.store(JOB.load(Relaxed), Relaxed);
     h.start_ns.store(time, Relaxed);
     let mut exe = [0u8; 1024];
     let link = c"/proc/self/exe".as_ptr() as usize;

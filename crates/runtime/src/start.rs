@@ -6,7 +6,7 @@ use crate::{foreign, fork, interpose, mapping, next, plan, process, regions, sam
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use wire::image::Image;
-use wire::session::{CONFIG, Config, ENV, FAILED, LOADED, MOST_PASSED_OVER, PASSED_OVER, PLAN, flags};
+use wire::session::{CONFIG, Config, ENV, FAILED, JOB, LOADED, MOST_PASSED_OVER, PASSED_OVER, PLAN, flags};
 
 static DIR: AtomicPtr<c_char> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -26,16 +26,7 @@ static FINISH: extern "C" fn() = finish;
 
 extern "C" fn start() {
     next::free(next::malloc(1)); // makes sure that the range is reserved
-    let mut name = [0u8; 32];
-    let (Some(room), true) = (name.get_mut(..ENV.len()), ENV.len() < 32) else { return };
-    room.copy_from_slice(ENV.as_bytes());
-    // SAFETY: a NUL-terminated name; the environment is not being changed while constructors run.
-    let dir = unsafe { libc::getenv(name.as_ptr().cast()) };
-    if dir.is_null() {
-        return;
-    }
-    // SAFETY: getenv's result is NUL-terminated.
-    let Some(copy) = keep(unsafe { CStr::from_ptr(dir) }.to_bytes()) else { return };
+    let Some(copy) = variable(ENV).and_then(|dir| keep(dir.to_bytes())) else { return };
     DIR.store(copy, Release);
     let Some(config) = read_config() else {
         DIR.store(core::ptr::null_mut(), Release);
@@ -45,6 +36,8 @@ extern "C" fn start() {
     process::set_home(config.home);
     if config.flags & flags::STANDING != 0 {
         process::clean_up_alone();
+        let digits = variable(JOB).and_then(|job| job.to_str().ok());
+        process::set_job(digits.and_then(|job| job.parse().ok()).unwrap_or(0));
     }
     say_loaded();
     if let Some(why) = foreign::reason() {
@@ -76,6 +69,16 @@ extern "C" fn start() {
         statics::prepare();
         regions::enable();
     }
+}
+
+/// What the environment says, before the program can change it.
+fn variable(name: &str) -> Option<&'static CStr> {
+    let mut terminated = [0u8; 32];
+    terminated.get_mut(..name.len()).filter(|_| name.len() < 32)?.copy_from_slice(name.as_bytes());
+    // SAFETY: a NUL-terminated name; the environment is not being changed while constructors run.
+    let value = unsafe { libc::getenv(terminated.as_ptr().cast()) };
+    // SAFETY: getenv's result is NUL-terminated.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 
 extern "C" fn finish() {

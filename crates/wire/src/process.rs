@@ -108,6 +108,8 @@ pub struct Header {
     pub pid: AtomicU32,
     /// Parent's process id.
     pub ppid: AtomicU32,
+    /// What [`crate::session::JOB`] says; 0: nothing.
+    pub job: AtomicU32,
     /// [`state`].
     pub state: AtomicU32,
     /// Start of this program image, ns since the session's epoch.

@@ -5,6 +5,8 @@ use core::mem::size_of;
 /// Environment variable that names the session directory; set by the launcher, read by the runtime of every
 /// process of the tree. Absent: the runtime passes everything through.
 pub const ENV: &str = "HEARTH_SESSION";
+/// Environment variable that names the job of a process that a daemon follows: id of the process that was attached, from which it descends.
+pub const JOB: &str = "HEARTH_JOB";
 /// Environment variable of a launcher: if it is there, the program gets the kernel's default memory policy, and not the one that the launcher
 /// was started with. The lab's agent has launchers of its own on the slow memory.
 pub const PROGRAM_POLICY: &str = "HEARTH_PROGRAM_POLICY";

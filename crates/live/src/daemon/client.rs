@@ -13,6 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use wire::session::JOB;
 
 /// Where the daemon of root listens.
 const ROOTS: &str = "/run/hearth.sock";
@@ -127,7 +128,11 @@ pub fn attach(at: Option<&Path>, program: &Program) -> Result<std::convert::Infa
     let mut command = Command::new(&path);
     command.arg0(&program.name).args(&program.args);
     match ask_within(at, Request::Attach, STARTED) {
-        Ok(Reply::Attached { session, runtime }) => dress(&mut command, &runtime, &session)?,
+        Ok(Reply::Attached { session, runtime }) => {
+            dress(&mut command, &runtime, &session)?;
+            // This process, which becomes the program: all that descends from it is one job, whoever of it reports.
+            command.env(JOB, std::process::id().to_string());
+        }
         Ok(_) => {
             return Err(Error("the daemon gave another answer than was asked for; is it of another version?".into()));
         }

@@ -68,7 +68,7 @@ fn run(path: &std::path::Path, sampler: &str, seconds: u64) -> (u64, u64) {
     let mut state = 1;
     for process in 0..PROCESSES {
         let pid = process as u32 + 100;
-        sink.started(process, &Started { pid, ppid: 1, exe: "/made-up".into(), start_ns: 0 }).unwrap();
+        sink.started(process, &Started { pid, ppid: 1, job: 0, exe: "/made-up".into(), start_ns: 0 }).unwrap();
         for n in 1..=SITES {
             let frames = (0..12).map(|depth| frame(0x1000 + (n >> depth) * 64 + depth)).collect();
             sink.site(process, SiteId(n), &Stack { frames, truncated: false, apart: None }).unwrap();
