@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Most operations of one call: a hundredth of a second.
 const OPERATIONS: u64 = 1_000_000;
+/// Most objects that a script is shown: a call has two hundred operations for each, and time for so many also where others want the processor.
+pub const OBJECTS: usize = 5_000;
 /// Most elements of an array, and characters of a text, that a script may make.
 const ELEMENTS: usize = 100_000;
 /// Most that a script may take of each second, while it is asked.

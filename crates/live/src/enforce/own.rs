@@ -3,7 +3,7 @@
 
 use super::{Enforce, Judge, Move, Room};
 use crate::item::Item;
-use crate::script::{Object, Script, pairs, table, tiers};
+use crate::script::{OBJECTS, Object, Script, pairs, table, tiers};
 
 pub struct Own(Script);
 
@@ -16,12 +16,14 @@ impl Own {
 impl Enforce for Own {
     fn moves(&self, mut items: Vec<(f64, Item)>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move> {
         items.sort_by(|(p, a), (q, b)| q.total_cmp(p).then(a.addr.cmp(&b.addr)));
-        let objects = table(items.iter().map(|(_, item)| Object::new(item, judge.now)));
+        let shown = shown(&items, rooms.len().saturating_sub(1));
+        let objects = table(shown.iter().map(|i| Object::new(&items[*i].1, judge.now)));
         let Some(wanted) = self.0.ask((objects, tiers(rooms)), pairs) else {
             return super::fill(items, rooms, super::USUAL_SHARE, judge);
         };
         let one = |(place, to): (usize, usize)| {
-            let (_, item) = items.get(place).filter(|(_, item)| to < rooms.len() && item.tier != to)?;
+            let (_, item) =
+                shown.get(place).map(|i| &items[*i]).filter(|(_, item)| to < rooms.len() && item.tier != to)?;
             let Item { process, addr, bytes, tier: from, .. } = *item;
             Some(Move { process, addr, bytes, from, to, gain: item.value(judge.now, from, to) })
         };
@@ -37,9 +39,71 @@ impl Enforce for Own {
     }
 }
 
+/// Which of the items are shown, in their order: all, or the more important half of what may be, and of the others those that could make room
+/// for them, the least important.
+fn shown(items: &[(f64, Item)], slowest: usize) -> Vec<usize> {
+    if items.len() <= OBJECTS {
+        return (0..items.len()).collect();
+    }
+    let fast = |i: &usize| items[*i].1.tier < slowest;
+    let mut last: Vec<usize> = (OBJECTS / 2..items.len()).rev().filter(fast).take(OBJECTS / 2).collect();
+    last.reverse();
+    let others = (0..items.len()).filter(|i| last.binary_search(i).is_err());
+    let mut all: Vec<usize> = others.take(OBJECTS - last.len()).chain(last.iter().copied()).collect();
+    all.sort_unstable();
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// More objects than an array may have: a script that looks at all it is shown is not stopped.
+    #[test]
+    fn a_script_is_shown_what_matters_most() {
+        let (_dir, path) = file(
+            "fn moves(objects, tiers) {
+                 let out = [];
+                 for (o, i) in objects {
+                     if o.tier == 1 && o.misses > 150_000.0 { out.push([i, 0]); }
+                     if o.tier == 0 && o.misses < 5.0 { out.push([i, 1]); }
+                 }
+                 out.push([objects.len(), 0]);
+                 out
+             }",
+        );
+        let own = Own::load(Some(&path)).expect("a good script");
+        let now = now();
+        let judge = Judge { now: &now, cost: &|_, _, _| 0.0, worth: &|_| true, guarantees: None };
+        // The coldest four lie in the fast tier, all others in the slow one.
+        let count = 150_003;
+        let one = |n: u64| (n as f64, item(n * 4096, 4096, usize::from(n > 4), n as f64));
+        let items: Vec<(f64, Item)> = (1..=count).map(one).collect();
+        let rooms = [Room { limit: 1 << 20, used: 16384 }, Room { limit: 1 << 40, used: 1 << 30 }];
+        let mut moves: Vec<(u64, usize)> =
+            own.moves(items, &rooms, &judge).iter().map(|m| (m.addr / 4096, m.to)).collect();
+        moves.sort_unstable();
+        assert_eq!(own.failed(), None);
+        assert_eq!(moves, [(1, 1), (2, 1), (3, 1), (4, 1), (150_001, 0), (150_002, 0), (150_003, 0)]);
+    }
+
+    #[test]
+    fn few_objects_are_all_shown_and_none_twice() {
+        let one = |n: u64, tier: usize| (0.0, item(n * 4096, 4096, tier, 1.0));
+        let of = |count: usize, fast: std::ops::Range<usize>| -> Vec<usize> {
+            let items: Vec<_> = (0..count).map(|n| one(n as u64, usize::from(!fast.contains(&n)))).collect();
+            shown(&items, 1)
+        };
+        assert_eq!(of(3, 0..1), [0, 1, 2]);
+        let all_fast = of(OBJECTS + 10, 0..OBJECTS + 10);
+        assert_eq!(
+            (all_fast.len(), all_fast[OBJECTS / 2 - 1], all_fast[OBJECTS / 2]),
+            (OBJECTS, OBJECTS / 2 - 1, OBJECTS / 2 + 10)
+        );
+        assert_eq!(of(OBJECTS + 10, 0..0), (0..OBJECTS).collect::<Vec<_>>());
+        let some = of(OBJECTS + 10, OBJECTS / 2 - 5..OBJECTS / 2 + 5);
+        assert!(some.len() == OBJECTS && some.windows(2).all(|w| w[0] < w[1]));
+    }
     use crate::item::tests::item;
     use crate::script::tests::{file, now};
 
