@@ -13,38 +13,46 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 
 /// A daemon in a room of its own.
-struct Daemon {
+pub struct Daemon {
     running: Option<Running>,
-    socket: PathBuf,
+    pub socket: PathBuf,
+    /// Who it is, and who asks it.
+    user: fn(&mut Command) -> &mut Command,
 }
 
 impl Daemon {
     /// Starts it, and waits until it listens.
-    fn begin(room: &Room, options: &[&str]) -> Daemon {
+    pub fn begin(room: &Room, options: &[&str]) -> Daemon {
+        Daemon::begin_as(room, options, |command| command)
+    }
+
+    /// The same as another user; its socket is in the room, which is to be open to it.
+    pub fn begin_as(room: &Room, options: &[&str], user: fn(&mut Command) -> &mut Command) -> Daemon {
         let socket = room.path("daemon.sock");
         let mut command = room.command(hearth());
         command
             .args(["daemon", "--interval", "50ms", "--sampler", "page-fault", "--socket"])
             .arg(&socket)
             .args(options);
-        let running = spawn(&mut command);
-        let daemon = Daemon { running: Some(running), socket };
+        let running = spawn(user(&mut command));
+        let daemon = Daemon { running: Some(running), socket, user };
         until("the daemon listens", || daemon.ask(room, "status").status == 0);
         daemon
     }
 
-    fn ask(&self, room: &Room, verb: &str) -> Ended {
-        run(room.command(hearth()).args([verb, "--socket"]).arg(&self.socket))
+    pub fn ask(&self, room: &Room, verb: &str) -> Ended {
+        run((self.user)(room.command(hearth()).args([verb, "--socket"]).arg(&self.socket)))
     }
 
-    fn status(&self, room: &Room) -> Value {
-        let text =
-            run(room.command(hearth()).args(["status", "--json", "--socket"]).arg(&self.socket)).expect(0).stdout;
+    pub fn status(&self, room: &Room) -> Value {
+        let mut command = room.command(hearth());
+        command.args(["status", "--json", "--socket"]).arg(&self.socket);
+        let text = run((self.user)(&mut command)).expect(0).stdout;
         serde_json::from_str(&text).expect("JSON")
     }
 
     /// Records of the programs it follows, and MiB of each.
-    fn programs(&self, room: &Room) -> Vec<(u64, u64)> {
+    pub fn programs(&self, room: &Room) -> Vec<(u64, u64)> {
         let status = self.status(room);
         let mib =
             |p: &Value| p["resident"].as_array().into_iter().flatten().filter_map(Value::as_u64).sum::<u64>() >> 20;
@@ -52,10 +60,14 @@ impl Daemon {
         all.map(|p| (p["records"].as_u64().unwrap_or(0), mib(p))).collect()
     }
 
-    fn attached(&self, room: &Room, command: &[&str]) -> Command {
+    pub fn attached(&self, room: &Room, command: &[&str]) -> Command {
         let mut attached = room.command(hearth());
         attached.args(["live", "--attach", "--socket"]).arg(&self.socket).arg("--").args(command);
         attached
+    }
+
+    pub fn id(&self) -> u32 {
+        self.running.as_ref().expect("it runs").id()
     }
 
     fn signal(mut self, signal: i32) -> Ended {
@@ -65,7 +77,7 @@ impl Daemon {
     }
 
     /// Stops it; nothing of it is left.
-    fn stop(mut self, room: &Room) -> Ended {
+    pub fn stop(mut self, room: &Room) -> Ended {
         self.ask(room, "stop").expect(0);
         let ended = wait(self.running.take().expect("it runs"), LIMIT).expect(0);
         assert!(!self.socket.exists());
@@ -80,7 +92,7 @@ impl Drop for Daemon {
 }
 
 #[track_caller]
-fn until(what: &str, mut so: impl FnMut() -> bool) {
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !so() {
         assert!(began.elapsed() < LIMIT, "in vain was waited until {what}");
@@ -89,7 +101,7 @@ fn until(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 /// Directory of the session that a program says it is in.
-fn session(daemon: &Daemon, room: &Room) -> PathBuf {
+pub fn session(daemon: &Daemon, room: &Room) -> PathBuf {
     run(&mut daemon.attached(room, &["sh", "-c", "printf %s \"$HEARTH_SESSION\""])).expect(0).stdout.into()
 }
 
@@ -103,6 +115,9 @@ fn programs_that_are_attached_run_as_without() {
         &[phases.as_str(), "--work", "50"][..],
         &["sh", "-c", "echo out; echo err >&2; exit 7"],
         &["sh", "-c", "kill -9 $$"],
+        // A crash, and one that the program wants.
+        &["/usr/bin/python3", "-c", "import ctypes; x = bytearray(8 << 20); ctypes.string_at(0)"],
+        &["/usr/bin/python3", "-c", "import os; x = bytearray(8 << 20); print(len(x), flush=True); os.abort()"],
         &["sh", "-c", "for i in 1 2 3; do sh -c 'echo $$' >/dev/null & done; wait; exec sqlite3 :memory: 'select 1'"],
     ] {
         let plain = room.plain(command);

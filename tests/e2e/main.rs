@@ -11,5 +11,6 @@ mod live;
 mod placement;
 mod planner;
 mod programs;
+mod rights;
 mod sampler;
 mod sites;

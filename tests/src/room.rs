@@ -118,7 +118,7 @@ impl Room {
         self.hearth(&arguments)
     }
 
-    /// The command does the same recorded (with and without sampler and small objects) and guided as it does alone: output and exit
+    /// The command does the same recorded (with and without sampler and small objects), guided and placed while it runs as it does alone: output and exit
     /// status. Gives what the profile with samples says.
     #[track_caller]
     pub fn same(&self, command: &[&str]) -> Observed {
@@ -137,6 +137,8 @@ impl Room {
         let observed = self.observed("some.hearth");
         assert!(observed.processes >= 1, "no process was observed");
         compare("guided", &self.guided("some.hearth", "16MiB", command));
+        let live = ["live", "--quiet", "--interval", "100ms", "--"];
+        compare("placed while it runs", &self.hearth(&[&live, command].concat()));
         compare("recorded with small objects", &self.record(&["--small"], "small.hearth", command));
         compare("guided with small objects", &self.guided("small.hearth", "16MiB", command));
         observed
