@@ -3,7 +3,7 @@
 
 mod imports;
 
-use hearth_tests::{Ended, Room, function_sites, hearth, program};
+use hearth_tests::{Ended, Room, function_sites, hearth, program, run};
 use model::{Bytes, Observed, SiteKind};
 use record::{Options, Sampler};
 use std::path::PathBuf;
@@ -142,4 +142,42 @@ fn the_processors_own_samples_or_a_sentence() {
     let chosen = if status == 0 { "hearth: sampler perf: " } else { "hearth: sampler page-fault: " };
     assert!(auto.stderr.lines().any(|l| l.starts_with(chosen)), "{}", auto.stderr);
     assert_eq!(room.observed("auto.hearth").sampler, if status == 0 { "perf" } else { "page-fault" });
+}
+
+/// The same while objects are placed, for one program and by a daemon.
+#[test]
+fn the_processors_own_samples_while_objects_are_placed() {
+    let room = Room::new();
+    let phases = program("phases");
+    let plain = room.plain(&[&phases]).expect(0);
+    let refused = |ended: &Ended| {
+        assert_eq!(ended.status, 2, "{}", ended.stderr);
+        let one = ended.stderr.trim_end();
+        assert!(one.starts_with("hearth: --sampler perf: ") && one.lines().count() == 1, "{one}");
+        assert!(one.contains("--sampler page-fault") && ended.stdout.is_empty(), "{one}");
+    };
+    let live = room.hearth(&["live", "--sampler", "perf", "--", &phases]);
+    match live.status {
+        0 => assert_eq!(live.stdout, plain.stdout),
+        _ => refused(&live),
+    }
+    // A daemon that begins is ended by a signal after some time.
+    let hearth = hearth();
+    let daemon = |sampler: &str| {
+        let daemon =
+            ["3", hearth.to_str().expect("a readable name"), "daemon", "--socket", "d.sock", "--sampler", sampler];
+        run(room.command("timeout").args(daemon))
+    };
+    let begun = |ended: &Ended| {
+        assert!(ended.status == 124 && ended.stderr.contains("the daemon listens at d.sock"), "{}", ended.stderr);
+    };
+    match daemon("perf") {
+        ended if live.status == 0 => begun(&ended),
+        ended => refused(&ended),
+    }
+    assert!(!room.path("d.sock").exists());
+    let auto = daemon("auto");
+    begun(&auto);
+    let chosen = if live.status == 0 { "hearth: sampler perf: " } else { "hearth: sampler page-fault: " };
+    assert!(auto.stderr.lines().any(|l| l.starts_with(chosen)), "{}", auto.stderr);
 }

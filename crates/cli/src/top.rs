@@ -132,3 +132,44 @@ fn pressed(key: KeyEvent, view: &mut View) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use screen::Order;
+
+    #[test]
+    fn keys_do_what_the_last_line_says() {
+        let mut view = View::default();
+        let mut press = |code: KeyCode| {
+            let stays = pressed(KeyEvent::new(code, KeyModifiers::NONE), &mut view);
+            (stays, view.order, view.from, view.held)
+        };
+        let first = Order::default();
+        let (stays, second, ..) = press(KeyCode::Char('s'));
+        assert!(stays && second != first);
+        assert_eq!(press(KeyCode::Char('k')), (true, second, 0, false), "above the first there is nothing");
+        press(KeyCode::Char('j'));
+        assert_eq!(press(KeyCode::Down), (true, second, 2, false));
+        assert_eq!(press(KeyCode::Up), (true, second, 1, false));
+        assert_eq!(press(KeyCode::PageDown), (true, second, 1 + PAGE, false));
+        assert_eq!(press(KeyCode::PageUp), (true, second, 1, false));
+        assert_eq!(press(KeyCode::Home), (true, second, 0, false));
+        assert_eq!(press(KeyCode::Char('p')), (true, second, 0, true));
+        assert_eq!(press(KeyCode::Char(' ')), (true, second, 0, false));
+        assert_eq!(press(KeyCode::Char('x')), (true, second, 0, false), "any other does nothing");
+        assert_eq!(press(KeyCode::Char('c')), (true, second, 0, false));
+        assert!(!press(KeyCode::Char('q')).0 && !press(KeyCode::Esc).0);
+        let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert!(!pressed(interrupt, &mut View::default()));
+        // All orders come round.
+        let mut view = View::default();
+        let orders: Vec<Order> = (0..12)
+            .map(|_| {
+                pressed(KeyEvent::new(KeyCode::Char('s'), KeyModifiers::NONE), &mut view);
+                view.order
+            })
+            .collect();
+        assert!(orders.contains(&first) && orders.iter().all(|o| orders.iter().filter(|p| *p == o).count() == 4));
+    }
+}
