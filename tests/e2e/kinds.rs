@@ -67,21 +67,24 @@ fn a_stripped_program_has_its_data_without_names_and_a_rebuilt_one_the_same_site
     assert!(rest[0].peak >= Bytes::mib(37), "{:?}", rest[0].peak);
 }
 
+/// Also in a program built for large files, for which the C library's `mmap` is `mmap64` (Python, Java).
 #[test]
 fn a_mapping_is_an_object_through_mremap_munmap_and_map_fixed() {
-    let room = Room::new();
-    room.record(&["--sampler", "none"], "k.hearth", &[&program("kinds"), "4"]).expect(0);
-    let observed = room.observed("k.hearth");
-    let grid = labelled(&observed, "map_grid (kinds.c");
-    let [grid] = grid[..] else { panic!("{grid:?}") };
-    assert_eq!((grid.site.kind, grid.peak), (SiteKind::Mapping, Bytes::mib(12)));
-    let again = labelled(&observed, "map_again (kinds.c");
-    let [again] = again[..] else { panic!("{again:?}") };
-    assert_eq!((again.site.kind, again.peak, again.objects), (SiteKind::Mapping, Bytes::mib(1), 1));
-    // 12 MiB less the middle 4 and the first 1, which is another's now.
-    let last = observed.timeline.iter().rfind(|p| !p.live.is_empty()).expect("a timeline");
-    let live = |site: &SiteUse| last.live.iter().find(|(id, _)| *id == site.site.id).map(|(_, bytes)| *bytes);
-    assert_eq!((live(grid), live(again)), (Some(Bytes::mib(7)), Some(Bytes::mib(1))), "{last:?}");
+    for name in ["kinds", "kinds64"] {
+        let room = Room::new();
+        room.record(&["--sampler", "none"], "k.hearth", &[&program(name), "4"]).expect(0);
+        let observed = room.observed("k.hearth");
+        let grid = labelled(&observed, "map_grid (kinds.c");
+        let [grid] = grid[..] else { panic!("{grid:?}") };
+        assert_eq!((grid.site.kind, grid.peak), (SiteKind::Mapping, Bytes::mib(12)));
+        let again = labelled(&observed, "map_again (kinds.c");
+        let [again] = again[..] else { panic!("{again:?}") };
+        assert_eq!((again.site.kind, again.peak, again.objects), (SiteKind::Mapping, Bytes::mib(1), 1));
+        // 12 MiB less the middle 4 and the first 1, which is another's now.
+        let last = observed.timeline.iter().rfind(|p| !p.live.is_empty()).expect("a timeline");
+        let live = |site: &SiteUse| last.live.iter().find(|(id, _)| *id == site.site.id).map(|(_, bytes)| *bytes);
+        assert_eq!((live(grid), live(again)), (Some(Bytes::mib(7)), Some(Bytes::mib(1))), "{last:?}");
+    }
 }
 
 /// Advice takes pages and leaves the mapping: it stays one object, of its whole size, and readings say that pages went.

@@ -310,12 +310,12 @@ fn is_object(len: usize, flags: c_int) -> bool {
     len >= THRESHOLD.load(Relaxed) && flags & WANTED == WANTED && flags & STACKS == 0
 }
 
-/// As the C library's.
+/// Makes a mapping for the program. Not by calling `mmap` from `mmap64`: the linker leads calls of that name that are made here to
+/// [`crate::metadata`], and for a program built for large files, as Python is, they would be Hearth's own.
 ///
 /// # Safety
 /// As for `mmap`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mmap(at: Ptr, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: libc::off_t) -> Ptr {
+unsafe fn map(at: Ptr, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: libc::off_t) -> Ptr {
     if flags & libc::MAP_FIXED != 0 && flags & libc::MAP_FIXED_NOREPLACE != libc::MAP_FIXED_NOREPLACE {
         forget(at as usize, len);
     }
@@ -334,9 +334,19 @@ pub unsafe extern "C" fn mmap(at: Ptr, len: usize, prot: c_int, flags: c_int, fd
 /// # Safety
 /// As for `mmap`.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(at: Ptr, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: libc::off_t) -> Ptr {
+    // SAFETY: the caller's.
+    unsafe { map(at, len, prot, flags, fd, offset) }
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As for `mmap`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn mmap64(at: Ptr, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: libc::off_t) -> Ptr {
     // SAFETY: the caller's.
-    unsafe { mmap(at, len, prot, flags, fd, offset) }
+    unsafe { map(at, len, prot, flags, fd, offset) }
 }
 
 /// As the C library's.
