@@ -13,8 +13,9 @@ use wire::event::Apart;
 use wire::identity::{self, APART, mix};
 use wire::image::{PARTS, SPLIT_FROM, Target};
 
-/// Most sites of a process; one that finds no room is counted and its objects pass through.
-pub const MAX_SITES: usize = 1 << 14;
+/// Most sites of a process; one that finds no room is counted and its objects pass through. With small objects lammps has more than 16,384: each of its styles is
+/// registered by a line of its own. What is not used takes address space only.
+pub const MAX_SITES: usize = 1 << 16;
 /// Live objects an entry remembers.
 pub const REMEMBERED: usize = 16;
 
