@@ -14,8 +14,8 @@ use wire::identity::{self, APART, mix};
 use wire::image::{PARTS, SPLIT_FROM, Target};
 
 /// Most sites of a process; one that finds no room is counted and its objects pass through. With small objects lammps has more than 16,384: each of its styles is
-/// registered by a line of its own. What is not used takes address space only.
-pub const MAX_SITES: usize = 1 << 16;
+/// registered by a line of its own. What is not used takes address space only, of which a program that limits its own has to have enough left.
+pub const MAX_SITES: usize = 1 << 15;
 /// Live objects an entry remembers.
 pub const REMEMBERED: usize = 16;
 

@@ -134,7 +134,8 @@ const MADE: u32 = 1 << 31;
 /// In the order in which they were made.
 static BINS: AtomicPtr<Bin> = AtomicPtr::new(core::ptr::null_mut());
 static BINS_MADE: AtomicU32 = AtomicU32::new(0);
-const MOST_BINS: usize = sites::MAX_SITES * CLASSES;
+/// Few sites make much in many classes.
+const MOST_BINS: usize = sites::MAX_SITES / 2 * CLASSES;
 /// One for each [`BLOCK`] of the tiers in use.
 static BLOCKS: AtomicPtr<Block> = AtomicPtr::new(core::ptr::null_mut());
 /// How many.

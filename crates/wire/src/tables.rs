@@ -30,7 +30,7 @@ pub struct Tables {
 }
 
 /// Bits of an object's word that tell its site: 1 + index; 0: no object begins at this page.
-pub const SITE_BITS: u32 = 17;
+pub const SITE_BITS: u32 = 16;
 /// The bits from [`SITE_BITS`] to this one are the size that was asked for, in bytes.
 pub const SIZE_END: u32 = 58;
 
