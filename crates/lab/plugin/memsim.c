@@ -6,7 +6,7 @@
  *
  * What observes the program (recorder, launcher, the guest's agent) would have CPUs of its own on a machine of real size.
  * It says by two more of these when it works: aside, which takes no simulated time and touches no cache. That ends by
- * itself where the vCPU halts or goes on with another address space.
+ * itself where the vCPU halts, goes on with another address space, or spins in the kernel.
  */
 #include "clock.h"
 #include "config.h"
@@ -51,11 +51,37 @@ static void publish(struct vcpu *v) {
   if (seen->time_ps > window->now_ps) window->now_ps = seen->time_ps;
 }
 
-static void on_quantum(unsigned c, void *unused) {
-  (void)unused;
+static void aside(struct vcpu *v) {
+  if (!clock_simulated() || v->aside) return;
+  if (on) core_drain(v);
+  publish(v);
+  clock_aside(v);
+  v->aside_kernel = 0;
+}
+
+static void back(struct vcpu *v) {
+  if (!v->aside) return;
+  insns_at_on[v - vcpus] += *v->insns - v->aside_insns;
+  clock_back(v);
+}
+
+/* The kernel spins for a lock until some time has passed (a semaphore that readers have), and while a vCPU is aside none
+ * passes: no tick comes either that would have it give way to whoever has the lock. So that is waiting, too, and ends the
+ * work aside. It is told by its length: a system call of the recorder's takes fewer instructions. */
+static bool spins(struct vcpu *v, bool in_kernel) {
+  enum { LONG = 2000 };
+  v->aside_kernel = in_kernel ? v->aside_kernel + 1 : 0;
+  return v->aside_kernel > LONG;
+}
+
+static void on_quantum(unsigned c, void *in_kernel) {
   struct vcpu *v = &vcpus[c];
   ((struct counts *)qemu_plugin_scoreboard_find(counts, c))->since_sync = 0;
-  if (!clock_simulated() || v->aside) return;
+  if (!clock_simulated()) return;
+  if (v->aside) {
+    if (!spins(v, in_kernel != NULL)) return;
+    back(v);
+  }
   publish(v);
   if (on && c == 0) window->host_ns += host_ns() - on_since_ns, on_since_ns = host_ns();
   if (config.vcpus > 1) clock_sync(v);
@@ -85,19 +111,6 @@ static void on_load(unsigned c, qemu_plugin_meminfo_t info, uint64_t address, vo
 
 static void on_store(unsigned c, qemu_plugin_meminfo_t info, uint64_t address, void *data) {
   access_memory(c, info, address, data, true);
-}
-
-static void aside(struct vcpu *v) {
-  if (!clock_simulated() || v->aside) return;
-  if (on) core_drain(v);
-  publish(v);
-  clock_aside(v);
-}
-
-static void back(struct vcpu *v) {
-  if (!v->aside) return;
-  insns_at_on[v - vcpus] += *v->insns - v->aside_insns;
-  clock_back(v);
 }
 
 static void on_page_table(unsigned c, void *unused) {
@@ -177,9 +190,10 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
   qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(block, QEMU_PLUGIN_INLINE_ADD_U64, instructions, count);
   if (clock_simulated()) {
     enum { QUANTUM = 10000 };
+    bool in_kernel = (int64_t)qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(block, 0)) < 0;
     qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(block, QEMU_PLUGIN_INLINE_ADD_U64, since_sync, count);
     qemu_plugin_register_vcpu_tb_exec_cond_cb(block, on_quantum, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_COND_GE, since_sync,
-                                              QUANTUM, NULL);
+                                              QUANTUM, (void *)(uintptr_t)in_kernel);
   }
   struct insn *made = on ? calloc(count, sizeof *made) : NULL;
   for (size_t i = 0; i < count; i++) {

@@ -111,6 +111,7 @@ struct vcpu {
   volatile bool exists, idle;
   bool aside;           /* at work that takes no simulated time; to the others it is idle */
   uint64_t aside_insns, aside_accesses; /* counts when that began */
+  unsigned aside_kernel; /* quanta of it that ended in the kernel, one after the other */
 } __attribute__((aligned(128)));
 
 #define DIRTY (1ull << 63)
