@@ -459,11 +459,13 @@ impl Writer {
         if truncated && !known.truncated {
             self.put("UPDATE site SET truncated = 1 WHERE id = ?", [row])?;
         }
-        for (position, frame) in frames.iter().enumerate().filter(|_| !known.framed) {
-            self.put(
-                "INSERT INTO frame VALUES (?, ?, ?, ?)",
-                params![row, position as i64, frame.module, frame.offset as i64],
-            )?;
+        if !known.framed {
+            // One statement for all of them: to look it up takes as long as to add a row.
+            let all = self.db.prepare_cached("INSERT INTO frame VALUES (?, ?, ?, ?)").and_then(|mut put| {
+                let mut rows = (0i64..).zip(frames);
+                rows.try_for_each(|(at, f)| put.execute(params![row, at, f.module, f.offset as i64]).map(drop))
+            });
+            all.map_err(|e| self.fail(e))?;
         }
         let (framed, truncated) = (true, known.truncated || truncated);
         self.sites.insert(site, Known { framed, truncated, ..known });

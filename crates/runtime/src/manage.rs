@@ -67,12 +67,12 @@ fn begin(size: usize, wish: Wish) -> *mut u8 {
     if !ready() {
         return core::ptr::null_mut();
     }
+    let Some((index, site)) = silent_site_here(thread) else { return refused() };
     if small::takes(size) {
-        let Some((index, site)) = silent_site_here(thread) else { return refused() };
         let plain = wish.align <= 16;
         return if plain { small::allocate(thread, index, site, size, wish.zero) } else { core::ptr::null_mut() };
     }
-    let Some((index, site)) = site_here(thread) else { return refused() };
+    tell(thread, site);
     place(thread, index, site, size, wish)
 }
 
@@ -229,7 +229,7 @@ fn ready() -> bool {
 }
 
 /// The site of the allocation in progress, its stack published if it is new.
-#[inline]
+#[inline(never)]
 fn site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
     let (index, site) = silent_site_here(thread)?;
     tell(thread, site);
@@ -245,8 +245,8 @@ fn tell(thread: &Thread, site: &Site) {
     }
 }
 
-/// The site of the allocation in progress.
-#[inline]
+/// The site of the allocation in progress. Part of its caller, as each function of the runtime is a frame to walk.
+#[inline(always)]
 fn silent_site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
     process::adopt(thread, false);
     sampler::guard::pass_by(&thread.step);

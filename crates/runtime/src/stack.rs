@@ -54,12 +54,14 @@ pub fn forget_modules() {
     }
 }
 
+#[inline(always)]
 fn walk(unwinder: &Unwinder, thread: &Thread, each: impl FnMut(usize)) -> Walk {
     // SAFETY: the calling thread's own block; walks do not nest (the thread is marked busy).
     unwinder.walk_here(unsafe { &mut *thread.stack.get() }, each)
 }
 
 /// The id of the site that allocates right now.
+#[inline(always)]
 pub fn site_id(thread: &Thread) -> u64 {
     let Some(unwinder) = unwinder() else { return identity::site_id(identity::EMPTY_SITE) };
     let walked = walk(unwinder, thread, |_| {});
