@@ -122,7 +122,8 @@ pub fn find(id: u64) -> Option<(usize, &'static Site)> {
         return None;
     }
     let mut new = None;
-    let mut place = mix(id) as usize % PLACES;
+    // Ids are mixed already (`identity::site_id`).
+    let mut place = id as usize % PLACES;
     for _ in 0..PLACES {
         // SAFETY: place < PLACES.
         let there = unsafe { &*by_id.add(place) };

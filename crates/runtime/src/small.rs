@@ -406,17 +406,17 @@ impl Block {
     pub fn free(&'static self, addr: usize) -> Option<usize> {
         // SAFETY: null or a bin, which is never unmapped.
         let held = Held::take(unsafe { self.bin.load(Relaxed).as_ref() }?)?;
-        let (state, size) = (held.state(self), self.usable());
-        let offset = addr % BLOCK;
+        let (state, size) = (held.state(self), self.size.load(Relaxed));
+        let offset = (addr % BLOCK) as u32;
         let index = offset.checked_div(size)?;
         // A wild address, or a block that a parent was at work on when it forked: left alone.
-        let live = index * size == offset && index < state.fresh as usize && state.used > 0;
+        let live = index * size == offset && index < state.fresh && state.used > 0;
         if !live || state.made != held.0.made.load(Relaxed) {
             return None;
         }
         // SAFETY: an object of this block that its owner gave back.
         unsafe { *(addr as *mut u32) = state.free };
-        state.free = index as u32 + 1;
+        state.free = index + 1;
         state.used -= 1;
         let current = get(&held.0.current);
         if current.is_some_and(|current| core::ptr::eq(current, self)) {
