@@ -80,7 +80,7 @@ impl Group {
 }
 
 /// A site's objects.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Living {
     /// Objects that have got rows of their own: when they were born, and when they died.
     own: u32,
@@ -88,8 +88,6 @@ struct Living {
     bytes: u64,
     /// Most bytes alive since the last object died that has no row.
     peak: u64,
-    /// By process and tier. Who searches begins with the last: of many processes most are over.
-    groups: Vec<(usize, u8, Group)>,
 }
 
 /// How an object is told.
@@ -105,8 +103,7 @@ pub enum Told {
 #[derive(Debug, Default)]
 pub struct Churn {
     sites: HashMap<SiteId, Living>,
-    /// Groups of all sites.
-    groups: usize,
+    groups: HashMap<Key, Group>,
     rows: u64,
 }
 
@@ -157,26 +154,19 @@ impl Churn {
             lifetime_seconds: seconds,
             peak,
         };
-        let known = site.groups.iter().rposition(|(of, tier, _)| (*of, *tier) == (process, o.tier));
-        let at = known.unwrap_or_else(|| {
-            self.groups += 1;
-            site.groups.push((process, o.tier, Group::default()));
-            site.groups.len() - 1
-        });
-        let most = (ALL_COHORTS / self.groups).clamp(FEW_COHORTS, COHORTS);
-        site.groups[at].2.add(&cohort, most);
+        let most = (ALL_COHORTS / self.groups.len().max(1)).clamp(FEW_COHORTS, COHORTS);
+        self.groups.entry((process, o.site, o.tier)).or_default().add(&cohort, most);
         Told::Together
     }
 
     /// What has changed since the last call: the cohorts of a group that end at a time or later.
     pub fn changed(&mut self) -> impl Iterator<Item = (Key, u64, Vec<Cohort>)> + '_ {
-        let groups = self.sites.iter_mut().flat_map(|(id, site)| site.groups.iter_mut().map(|g| (*id, g)));
-        groups.filter_map(|(site, (process, tier, g))| {
+        self.groups.iter_mut().filter_map(|(key, g)| {
             let changed = g.cohorts.get(g.changed..).filter(|c| !c.is_empty())?;
             let from_ns = changed[0].0 * g.interval;
             let cohorts = changed.iter().map(|(_, c)| *c).collect();
             g.changed = g.cohorts.len();
-            Some(((*process, site, *tier), from_ns, cohorts))
+            Some((*key, from_ns, cohorts))
         })
     }
 }

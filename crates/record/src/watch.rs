@@ -44,7 +44,7 @@ const IDLE_PERIOD: Duration = Duration::from_millis(200);
 /// Events this young are held back: an older one of another thread may not have been read yet.
 const REORDER_NS: u64 = 1_000_000;
 /// Residency is read first after so long, then at this interval or more rarely if that would cost over 0.25 % of the time; of a
-/// run that is still short, 0.5 %.
+/// run that is still short, 1 %.
 const FIRST_READING: Duration = Duration::from_millis(50);
 const READING: Duration = Duration::from_secs(1);
 const READING_COST: u32 = 400;
@@ -891,7 +891,7 @@ impl<'a> Watch<'a> {
 pub(crate) fn pause_after(age: Duration, cost: Duration, rows: u64) -> Duration {
     let rows = Duration::from_millis(1000 * rows / READING_ROWS);
     let dear = (cost * READING_COST).max(rows);
-    READING.min(age).max(if age < READING * 10 { dear / 2 } else { dear })
+    READING.min(age).max(if age < READING * 10 { dear / 4 } else { dear })
 }
 
 impl Process {
