@@ -101,3 +101,17 @@ fn the_region_of_interest_begins_when_it_is_told_to() {
         assert!(ended.stderr.contains("the region of interest took"), "{roi}: {}", ended.stderr);
     }
 }
+
+/// While an observer works aside no time passes, and one that spins in the kernel until some has passed would never come to an end.
+#[test]
+fn time_passes_again_where_the_kernel_is_long_at_work() {
+    let lab = Lab::enter();
+    let (ended, _) = lab.run(&["--placement", "all-fast", "--vcpus", "1"], &[&program("aside")]);
+    let ns = |what: &str| {
+        let found =
+            ended.stdout.lines().find_map(|l| l.strip_prefix(what)).unwrap_or_else(|| panic!("{}", ended.stdout));
+        found.trim().parse::<u64>().expect("a time")
+    };
+    assert_eq!(ns("loop"), 0, "work aside takes no time");
+    assert!(ns("kernel") > 0, "it has to end where the kernel waits");
+}

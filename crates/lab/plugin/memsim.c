@@ -67,7 +67,8 @@ static void back(struct vcpu *v) {
 
 /* The kernel spins for a lock until some time has passed (a semaphore that readers have), and while a vCPU is aside none
  * passes: no tick comes either that would have it give way to whoever has the lock. So that is waiting, too, and ends the
- * work aside. It is told by its length: a system call of the recorder's takes fewer instructions. */
+ * work aside. It is told by its length, in quanta that end in the kernel one after the other; a system call that is as long
+ * without waiting takes simulated time from there on, which does no harm. */
 static bool spins(struct vcpu *v, bool in_kernel) {
   enum { LONG = 2000 };
   v->aside_kernel = in_kernel ? v->aside_kernel + 1 : 0;
