@@ -460,7 +460,7 @@ impl Writer {
             self.put("UPDATE site SET truncated = 1 WHERE id = ?", [row])?;
         }
         if !known.framed {
-            // One statement for all of them: to look it up takes as long as to add a row.
+            // A stack has some twenty: the statement is looked up once for all of them.
             let all = self.db.prepare_cached("INSERT INTO frame VALUES (?, ?, ?, ?)").and_then(|mut put| {
                 let mut rows = (0i64..).zip(frames);
                 rows.try_for_each(|(at, f)| put.execute(params![row, at, f.module, f.offset as i64]).map(drop))
