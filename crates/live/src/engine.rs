@@ -341,6 +341,12 @@ impl<'a> Engine<'a> {
                     .iter()
                     .for_each(|(start, r)| difference.add(known.of(process, start, r), seen.of(process, start, r)));
             }
+            // A phase that asked for objects which are not there is another one.
+            let mut absent = known.sites.clone();
+            tables.iter().flat_map(Table::iter).for_each(|(_, r)| {
+                absent.remove(&r.site);
+            });
+            absent.into_values().for_each(|lines| difference.add(lines, Lines::default()));
             difference.alike(samples)
         };
         (self.asked, self.asked_in) = (before, f64::from(u8::from(with_before)));
@@ -369,8 +375,10 @@ impl<'a> Engine<'a> {
             let lines = mean.of(process, start, r);
             mean.records.entry((process, start)).or_insert(lines);
         }
-        let each = |(site, (lines, pages)): (SiteId, (Lines, u64))| (site, lines.times(1.0 / pages.max(1) as f64));
-        mean.others.extend(sites.into_iter().map(each));
+        for (site, (lines, pages)) in sites {
+            mean.others.insert(site, lines.times(1.0 / pages.max(1) as f64));
+            mean.sites.insert(site, lines);
+        }
         mean
     }
 
@@ -401,10 +409,15 @@ impl<'a> Engine<'a> {
         // Nobody knows where that is: as in the planner, in the fastest tier.
         asked[0] = elsewhere;
         let (mut expected, mut before) = (Difference::default(), Difference::default());
+        // Of objects that are gone nothing is expected: one odd interval may have asked for more than all before it did of what is left.
+        let so_far = match self.phase.odd() {
+            true => &self.asked.without(&self.before.0),
+            false => &self.asked,
+        };
         for (process, table) in self.tables.iter().enumerate() {
             for (start, r) in table.iter() {
                 let now = rates.of(process, start, r);
-                expected.add(self.asked.of(process, start, r), now);
+                expected.add(so_far.of(process, start, r), now);
                 before.add(self.before.0.of(process, start, r), now);
             }
         }
@@ -865,6 +878,38 @@ mod tests {
         assert_eq!(start(2, 1, 0, false), own, "a session of before");
         assert_eq!(start(3, 1, 78, false), "78");
         assert_eq!(start(4, 1, 77, true), own, "it is another user's job");
+    }
+
+    /// Each turn has its own object, that ends with it; of the next one little is seen in the interval of its birth. Something else is always asked for a little.
+    #[test]
+    fn phases_whose_objects_are_made_anew_are_told_apart() {
+        let options = options(0, 99, "time=1000");
+        let routines = Routines::new(&options.routines).expect("good names");
+        let mut engine = Engine::new(&options, routines, Journal::none(), true, MIB);
+        let map = memmap2::MmapMut::map_anon(4 * MIB as usize).expect("there is memory");
+        let at = (map.as_ptr() as u64).next_multiple_of(PAGE);
+        let started = Started { pid: std::process::id(), ppid: 1, job: 0, exe: "program".into(), start_ns: 0 };
+        engine.started(0, &started).expect("it is told");
+        let (always, turns) = (at, at + MIB);
+        engine.born(0, &object(0, always, MIB)).expect("it is told");
+        let mut interval = 0u64;
+        let mut over = |engine: &mut Engine<'_>, [seen, others]: [u64; 2]| {
+            (0..seen).for_each(|n| engine.sampled(0, &miss(turns + n * 64)).expect("it is told"));
+            (0..others).for_each(|n| engine.sampled(0, &miss(always + n * 64)).expect("it is told"));
+            interval += 1;
+            engine.tick(interval * 1_000_000_000).expect("it works");
+        };
+        for turn in 0..8 {
+            let own = object(1 + turn % 2, turns, 2 * MIB);
+            engine.born(0, &own).expect("it is told");
+            // Too young for a record.
+            over(&mut engine, [0, 40]);
+            over(&mut engine, [500, 2]);
+            (0..6).for_each(|_| over(&mut engine, [2000, 2]));
+            engine.died(0, &own, 5).expect("it is told");
+        }
+        let lived = engine.end();
+        assert!(lived.phases >= 8 && lived.recalled >= 6, "{lived:?}");
     }
 
     fn queued(engine: &Engine<'_>) -> Vec<(u64, usize)> {

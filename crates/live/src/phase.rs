@@ -25,6 +25,8 @@ pub struct Phase {
     since: u32,
     /// Lengths of the last ones, in intervals.
     lengths: VecDeque<u32>,
+    /// The interval before was not as expected.
+    odd: bool,
 }
 
 /// What was expected of the records and what was seen in an interval, record by record.
@@ -74,18 +76,20 @@ impl Difference {
 impl Phase {
     /// The first one.
     pub fn first() -> Phase {
-        Phase { since: 1, lengths: VecDeque::new() }
+        Phase { since: 1, lengths: VecDeque::new(), odd: false }
     }
 
     /// An interval is over, with so many samples. `expected`: how it differs from what was expected; `before`: from the interval before,
     /// with so many samples. Whether another phase has begun: with the interval before, or with this one if nothing was expected.
     pub fn over(&mut self, interval: u32, expected: &Difference, before: &Difference, samples: (f64, f64)) -> bool {
+        let odd = expected.drift(samples.1).is_some();
+        self.odd = odd && expected.expected();
         // Before anything was seen there was no phase.
         if !expected.expected() {
             self.since = interval;
             return samples.1 > 0.0;
         }
-        if expected.drift(samples.1).is_none() {
+        if !odd {
             return false;
         }
         if !before.expected() || before.drift(samples.0.min(samples.1) / 2.0).is_some() || interval <= self.since + 1 {
@@ -96,7 +100,13 @@ impl Phase {
         }
         self.lengths.push_back(interval - 1 - self.since);
         self.since = interval - 1;
+        self.odd = false;
         true
+    }
+
+    /// Whether the latest interval was something else than its phase: two such in a row, and another one has begun.
+    pub fn odd(&self) -> bool {
+        self.odd
     }
 
     /// Intervals that the current phase has lasted, this one included.
