@@ -38,7 +38,8 @@ pub struct SiteUse {
     pub peak: Bytes,
     /// Sum of all allocations.
     pub allocated: Bytes,
-    /// Most bytes resident at one reading of page residency; `None` if never read while an object was alive.
+    /// Most bytes resident at one reading of page residency; `None` if never read while an object was alive, or if
+    /// none of it was there yet though samples say that it was accessed.
     pub resident: Option<Bytes>,
     /// First allocation, since the start of the run.
     pub first_alloc: Nanos,

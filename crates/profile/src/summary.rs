@@ -624,13 +624,16 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             .collect();
         lives.sort_by_key(|l| (l.from, l.to, l.size));
         let placed = if tiers.is_empty() { &[] } else { &memory.placed[..] };
+        let resident: Option<Bytes> =
+            (!nodes.is_empty()).then(|| nodes.iter().filter(|(n, _)| *n >= 0).map(|(_, b)| *b).sum());
         sites.push(SiteUse {
             site,
             objects: memory.objects,
             largest: Bytes(memory.largest),
             peak: Bytes(memory.peak),
             allocated: Bytes(memory.allocated),
-            resident: (!nodes.is_empty()).then(|| nodes.iter().filter(|(n, _)| *n >= 0).map(|(_, b)| *b).sum()),
+            // It was touched after the last reading, and nobody knows how much of it.
+            resident: resident.filter(|r| r.0 > 0 || e.samples == 0),
             first_alloc: Nanos(memory.first_alloc),
             last_free: Nanos(memory.last_free),
             mean_lifetime: Nanos(memory.total_lifetime / memory.objects),

@@ -154,6 +154,43 @@ fn what_is_written_is_observed() {
     assert!((by_time / misses - 1.0).abs() < 1e-9);
 }
 
+/// Residency is read now and then: an object that was touched after the last reading is larger than nothing.
+#[test]
+fn what_was_missed_on_was_resident_whatever_the_readings_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("late.hearth");
+    let mut w = counting(&path, 100, vec![]);
+    let process = w.process(&ProcessRow { pid: 9, ppid: 1, exe: "/bin/app".into(), start_ns: 0 }).unwrap();
+    for (id, touched) in [(1u64, true), (2, false)] {
+        let site = w.site(SiteId(id)).unwrap();
+        let (addr, size) = (id << 30, 1 << 20);
+        let o = ObjectRow { process, site, tid: 9, addr, size, alloc_ns: 0, free_ns: None, tier: 0, realloc: false };
+        w.object(id as i64, &o).unwrap();
+        w.residency(&ResidencyRow { process, site, time_ns: 1, node: -1, pages: 256, bytes: size, share: 1.0 })
+            .unwrap();
+        let (load_weight, latency_ns) = (1000, 3000);
+        let miss = MissRow {
+            process: Some(process),
+            site: Some(site),
+            place: "object",
+            start_ns: 500_000_000,
+            loads: 10,
+            stores: 0,
+            load_weight,
+            store_weight: 0,
+            ahead: 0,
+            latency_ns,
+            written: 0,
+            beside: 0,
+        };
+        touched.then(|| w.miss(&miss).unwrap());
+    }
+    w.finish(Nanos(1_000_000_000), "exit 0").unwrap();
+    let o = profile::open(&path).unwrap().observed().unwrap();
+    let resident: Vec<_> = o.sites.iter().map(|s| (s.site.id.0, s.resident)).collect();
+    assert_eq!(resident, [(1, None), (2, Some(Bytes(0)))]);
+}
+
 #[test]
 fn what_the_lab_counts_is_taken_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
