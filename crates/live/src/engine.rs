@@ -341,12 +341,6 @@ impl<'a> Engine<'a> {
                     .iter()
                     .for_each(|(start, r)| difference.add(known.of(process, start, r), seen.of(process, start, r)));
             }
-            // A phase that asked for objects which are not there is another one.
-            let mut absent = known.sites.clone();
-            tables.iter().flat_map(Table::iter).for_each(|(_, r)| {
-                absent.remove(&r.site);
-            });
-            absent.into_values().for_each(|lines| difference.add(lines, Lines::default()));
             difference.alike(samples)
         };
         (self.asked, self.asked_in) = (before, f64::from(u8::from(with_before)));
@@ -375,10 +369,8 @@ impl<'a> Engine<'a> {
             let lines = mean.of(process, start, r);
             mean.records.entry((process, start)).or_insert(lines);
         }
-        for (site, (lines, pages)) in sites {
-            mean.others.insert(site, lines.times(1.0 / pages.max(1) as f64));
-            mean.sites.insert(site, lines);
-        }
+        let each = |(site, (lines, pages)): (SiteId, (Lines, u64))| (site, lines.times(1.0 / pages.max(1) as f64));
+        mean.others.extend(sites.into_iter().map(each));
         mean
     }
 
@@ -409,16 +401,15 @@ impl<'a> Engine<'a> {
         // Nobody knows where that is: as in the planner, in the fastest tier.
         asked[0] = elsewhere;
         let (mut expected, mut before) = (Difference::default(), Difference::default());
-        // Of objects that are gone nothing is expected: one odd interval may have asked for more than all before it did of what is left.
-        let so_far = match self.phase.odd() {
-            true => &self.asked.without(&self.before.0),
-            false => &self.asked,
-        };
+        let odd = self.phase.odd();
         for (process, table) in self.tables.iter().enumerate() {
             for (start, r) in table.iter() {
                 let now = rates.of(process, start, r);
-                expected.add(so_far.of(process, start, r), now);
-                before.add(self.before.0.of(process, start, r), now);
+                let last = self.before.0.of(process, start, r);
+                // Of objects that are gone nothing is expected: an odd interval may have asked for more than all before it did of what is left.
+                let less = if odd { last } else { Lines::default() };
+                expected.add(self.asked.of(process, start, r).with(less, |sum, one| (sum - one).max(0.0)), now);
+                before.add(last, now);
             }
         }
         if self.phase.over(self.interval, &expected, &before, (self.before.1, samples)) {

@@ -82,14 +82,13 @@ impl Phase {
     /// An interval is over, with so many samples. `expected`: how it differs from what was expected; `before`: from the interval before,
     /// with so many samples. Whether another phase has begun: with the interval before, or with this one if nothing was expected.
     pub fn over(&mut self, interval: u32, expected: &Difference, before: &Difference, samples: (f64, f64)) -> bool {
-        let odd = expected.drift(samples.1).is_some();
-        self.odd = odd && expected.expected();
+        self.odd = expected.expected() && expected.drift(samples.1).is_some();
         // Before anything was seen there was no phase.
         if !expected.expected() {
             self.since = interval;
             return samples.1 > 0.0;
         }
-        if !odd {
+        if !self.odd {
             return false;
         }
         if !before.expected() || before.drift(samples.0.min(samples.1) / 2.0).is_some() || interval <= self.since + 1 {

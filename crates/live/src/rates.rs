@@ -12,8 +12,6 @@ pub struct Rates {
     pub records: HashMap<(usize, u64), Lines>,
     /// Of each page of a site's other records.
     pub others: HashMap<SiteId, Lines>,
-    /// Of all records of a site, where `others` tells of it.
-    pub sites: HashMap<SiteId, Lines>,
 }
 
 impl Rates {
@@ -27,19 +25,12 @@ impl Rates {
         }
         sum(&mut self.records, &more.records);
         sum(&mut self.others, &more.others);
-        sum(&mut self.sites, &more.sites);
     }
 
     /// So many times as much.
     pub fn times(&self, factor: f64) -> Rates {
-        fn each<K: Copy + Eq + std::hash::Hash>(all: &HashMap<K, Lines>, factor: f64) -> HashMap<K, Lines> {
-            all.iter().map(|(key, lines)| (*key, lines.times(factor))).collect()
-        }
-        Rates {
-            records: each(&self.records, factor),
-            others: each(&self.others, factor),
-            sites: each(&self.sites, factor),
-        }
+        let records = self.records.iter().map(|(key, lines)| (*key, lines.times(factor))).collect();
+        Rates { records, others: self.others.iter().map(|(key, lines)| (*key, lines.times(factor))).collect() }
     }
 
     /// Without what others asked for.
@@ -47,8 +38,7 @@ impl Rates {
         let mut rest = self.times(1.0);
         rest.add(&less.times(-1.0));
         let none_less = |lines: &mut Lines| *lines = lines.with(Lines::default(), f64::max);
-        let sums = rest.others.values_mut().chain(rest.sites.values_mut());
-        rest.records.values_mut().chain(sums).for_each(none_less);
+        rest.records.values_mut().chain(rest.others.values_mut()).for_each(none_less);
         rest
     }
 
