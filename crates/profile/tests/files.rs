@@ -168,7 +168,6 @@ fn what_was_missed_on_was_resident_whatever_the_readings_say() {
         w.object(id as i64, &o).unwrap();
         w.residency(&ResidencyRow { process, site, time_ns: 1, node: -1, pages: 256, bytes: size, share: 1.0 })
             .unwrap();
-        let (load_weight, latency_ns) = (1000, 3000);
         let miss = MissRow {
             process: Some(process),
             site: Some(site),
@@ -176,10 +175,10 @@ fn what_was_missed_on_was_resident_whatever_the_readings_say() {
             start_ns: 500_000_000,
             loads: 10,
             stores: 0,
-            load_weight,
+            load_weight: 1000,
             store_weight: 0,
             ahead: 0,
-            latency_ns,
+            latency_ns: 3000,
             written: 0,
             beside: 0,
         };
