@@ -1,6 +1,6 @@
 //! Programs do the same recorded and guided as alone: the project's own, and three of the distribution.
 
-use hearth_tests::{Room, program, programs, require_tool, workspace};
+use hearth_tests::{Room, not_tested, program, programs, require_tool, workspace};
 
 #[test]
 fn c_with_threads() {
@@ -23,16 +23,49 @@ fn every_allocation_function() {
     Room::new().same(&[&program("allocs")]);
 }
 
+/// The program does the same while the page-fault sampler arms as much as it can. At what it may cost by default most of such a program's time
+/// is a pause, in which nothing could go wrong.
+fn the_same_with_many_armed_pages(command: &[&str], least: u64) {
+    let room = Room::new();
+    let alone = room.plain(command).expect(0);
+    let options = ["--sampler", "page-fault", "--faults-per-second", "20000", "--overhead", "90"];
+    let recorded = room.record(&options, "armed.hearth", command).expect(0);
+    assert_eq!(recorded.stdout, alone.stdout, "{}", recorded.stderr);
+    let observed = room.observed("armed.hearth");
+    let samples: u64 = observed.sites.iter().map(|s| s.samples).sum();
+    assert!(samples > least, "only {samples} samples: {:?}", observed.losses);
+}
+
 /// A tool must not make one system call fail, come up short, be interrupted or hang.
 #[test]
 fn system_calls_into_managed_memory() {
-    Room::new().same(&[&program("syscalls"), "--seconds", "8"]);
+    let syscalls = program("syscalls");
+    Room::new().same(&[&syscalls, "--seconds", "8"]);
+    // All groups but the one after which no page is armed (io_uring), and those that are short of breaks for the sampler.
+    let groups = ["files", "stdio", "pipes", "sockets", "asking", "polling", "locks", "forks", "signals", "timers"];
+    the_same_with_many_armed_pages(&[&[&syscalls, "--seconds", "4"][..], &groups].concat(), 300);
+}
+
+/// Memory that the kernel uses whenever it pleases is not armed, and the profile says so.
+#[test]
+fn memory_of_an_io_uring() {
+    let room = Room::new();
+    let command = [&program("syscalls"), "--seconds", "2", "io_uring"];
+    let alone = room.plain(&command).expect(0);
+    let observed = room.same(&command);
+    if alone.stdout.contains("without io_uring") {
+        not_tested("the kernel refuses io_uring here (kernel.io_uring_disabled, or a container's filter)", false);
+        return;
+    }
+    assert!(observed.losses.iter().any(|l| l.kind == "sampler-disarmed"), "{:?}", observed.losses);
 }
 
 /// The program's own handlers for the signals that the sampler lives on.
 #[test]
 fn handlers_of_the_program() {
-    Room::new().same(&[&program("handlers"), "--seconds", "6"]);
+    let handlers = program("handlers");
+    Room::new().same(&[&handlers, "--seconds", "6"]);
+    the_same_with_many_armed_pages(&[&handlers, "--seconds", "4"], 300);
 }
 
 /// Threads that wait since before there was anything to sample, one of them made behind the runtime's back, neither keep the

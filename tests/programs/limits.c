@@ -3,7 +3,8 @@
  *   limits mappings      makes mappings until the kernel refuses one more, and goes on with malloc
  *   limits sandbox       allows itself, by a seccomp filter, only what the C library's malloc needs, and goes on
  *   limits memory MIB    uses so much memory, which may be more than it may have
- *   limits lowered       limits its own address space, and goes on
+ *   limits lowered WHAT  limits its own address space or its data (WHAT: address-space, data), and goes on
+ *   limits all-data      limits its own data, uses all of that up, and looks at what it had before
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -61,7 +62,7 @@ static int mappings(void) {
     /* Every second page with other rights is a mapping of its own. */
     while (n < 100000 && !mprotect(at + n * 2 * 4096, 4096, PROT_READ)) n++;
     printf("the kernel refuses: %s; most of 65530: %d\n", strerror(errno), n * 2 > 60000);
-    churn("at the limit");
+    for (int i = 0; i < 20; i++) churn("at the limit");
     munmap(at, (size_t)200000 * 4096);
     churn("after");
     return 0;
@@ -106,10 +107,10 @@ static int memory(long mib) {
     return 0;
 }
 
-static int lowered(void) {
+static int lowered(int what) {
     churn("before");
     struct rlimit limit = {(size_t)600 << 20, (size_t)600 << 20};
-    if (setrlimit(RLIMIT_AS, &limit)) return 1;
+    if (setrlimit(what, &limit)) return 1;
     churn("after");
     pthread_t thread;
     if (pthread_create(&thread, NULL, in_thread, "in a thread")) return 1;
@@ -124,10 +125,28 @@ static int lowered(void) {
     return 0;
 }
 
+static int all_data(void) {
+    enum { SIZE = 32 << 20 };
+    char *before = malloc(SIZE);
+    memset(before, 1, SIZE);
+    for (int i = 0; i < 10000; i++) /* Time for a tool to be at work on it. */
+        for (int at = 0; at < SIZE; at += 4096) before[at]++;
+    struct rlimit limit = {(size_t)200 << 20, (size_t)200 << 20};
+    if (setrlimit(RLIMIT_DATA, &limit)) return 1;
+    for (size_t piece = 16 << 20; piece >= 4096; piece /= 2)
+        while (mmap(NULL, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) {}
+    long sum = 0;
+    for (int i = 0; i < 100; i++)
+        for (int at = 0; at < SIZE; at += 4096) sum += ++before[at];
+    printf("%ld\n", sum);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "mappings")) return mappings();
     if (argc > 1 && !strcmp(argv[1], "sandbox")) return sandbox();
     if (argc > 2 && !strcmp(argv[1], "memory")) return memory(atol(argv[2]));
-    if (argc > 1 && !strcmp(argv[1], "lowered")) return lowered();
+    if (argc > 2 && !strcmp(argv[1], "lowered")) return lowered(strcmp(argv[2], "data") ? RLIMIT_AS : RLIMIT_DATA);
+    if (argc > 1 && !strcmp(argv[1], "all-data")) return all_data();
     return 2;
 }

@@ -127,7 +127,8 @@ fn in_a_chroot() {
     let ended = with_own_mounts(&room, &script).expect(0);
     let (alone, recorded) = ended.stdout.split_once('\n').expect("two lines");
     assert_eq!(recorded.trim(), alone, "{}", ended.stderr);
-    room.observed("some.hearth");
+    let losses = losses(&room.observed("some.hearth"));
+    assert!(losses.contains("chroot"), "{losses}");
 }
 
 /// A server's worker gives its rights up and can make no file of its own in the session.
@@ -144,4 +145,16 @@ fn a_child_that_changes_its_user() {
     assert_eq!(ended.stdout, "50\n");
     let losses = losses(&room.observed("some.hearth"));
     assert!(losses.contains("it changed its user"), "{losses}");
+}
+
+/// A shell becomes a program in which there is no runtime; what it did before is there.
+#[test]
+fn what_is_executed_and_cannot_be_observed() {
+    let room = Room::new();
+    let fixed = program("static");
+    let script = format!("x=$(seq 20000); sleep 0.1; exec {fixed} exit --seconds 0.5");
+    let recorded = room.record(&[], "some.hearth", &["bash", "-c", &script]);
+    let losses = losses(&room.observed("some.hearth"));
+    assert!(losses.contains(&format!("went on as {fixed}")) && losses.contains("statically linked"), "{losses}");
+    assert!(recorded.stderr.contains("statically linked"), "{}", recorded.stderr);
 }

@@ -17,6 +17,14 @@ fn the_same(name: &str, arguments: &[&str]) -> Observed {
 #[test]
 fn as_many_mappings_as_there_may_be() {
     the_same("limits", &["mappings"]);
+    // With the sampler at its fastest it wants to arm pages at the limit, each of which would be a mapping more.
+    let (room, limits) = (Room::new(), program("limits"));
+    let alone = room.plain(&[&limits, "mappings"]).expect(0);
+    let options = ["--sampler", "page-fault", "--faults-per-second", "20000", "--overhead", "90"];
+    let recorded = room.record(&options, "some.hearth", &[&limits, "mappings"]).expect(0);
+    assert_eq!(recorded.stdout, alone.stdout, "{}", recorded.stderr);
+    let losses = losses(&room.observed("some.hearth"));
+    assert!(losses.contains("page-unarmed") && losses.contains("max_map_count"), "{losses}");
 }
 
 /// A filter that ends the program at the first system call that malloc does not make.
@@ -106,15 +114,32 @@ fn out_of_memory() {
 /// A program that limits its own address space while it runs has as much of it as without Hearth.
 #[test]
 fn an_address_space_that_is_limited_later() {
-    the_same("limits", &["lowered"]);
+    for of in ["address-space", "data"] {
+        let losses = losses(&the_same("limits", &["lowered", of]));
+        assert!(losses.contains("RLIMIT_AS"), "{losses}");
+    }
     let room = Room::new();
     let torture = program("torture");
-    let command =
-        ["bash", "-c", &format!("ulimit -v 400000; for i in 1 2 3; do x=$(seq 200000); done; echo ${{#x}}; {torture}")];
-    let alone = room.plain(&command).expect(0);
-    assert_eq!(room.record(&[], "some.hearth", &command).expect(0).stdout, alone.stdout);
-    let losses = losses(&room.observed("some.hearth"));
-    assert!(losses.contains("RLIMIT_AS"), "{losses}");
+    for limit in ["-v 400000", "-d 400000"] {
+        let script = format!("ulimit {limit}; for i in 1 2 3; do x=$(seq 200000); done; echo ${{#x}}; {torture}");
+        let command = ["bash", "-c", &script];
+        let alone = room.plain(&command).expect(0);
+        assert_eq!(room.record(&[], "some.hearth", &command).expect(0).stdout, alone.stdout, "{limit}");
+        let losses = losses(&room.observed("some.hearth"));
+        assert!(losses.contains("RLIMIT_AS"), "{losses}");
+    }
+}
+
+/// What is armed while a program uses up all the data that it may have can be opened all the same.
+#[test]
+fn all_of_the_data_there_may_be() {
+    let (room, limits) = (Room::new(), program("limits"));
+    let alone = room.plain(&[&limits, "all-data"]).expect(0);
+    let options = ["--sampler", "page-fault", "--faults-per-second", "20000", "--overhead", "90"];
+    for _ in 0..5 {
+        let recorded = room.record(&options, "some.hearth", &[&limits, "all-data"]).expect(0);
+        assert_eq!(recorded.stdout, alone.stdout, "{}", recorded.stderr);
+    }
 }
 
 /// The program's clock is a day ahead of the recorder's, or behind: its objects are still its own.

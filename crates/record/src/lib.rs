@@ -18,6 +18,7 @@ pub mod churn;
 pub mod code;
 pub mod files;
 pub mod follow;
+mod gone_on;
 pub mod guide;
 pub mod import;
 pub mod lab;

@@ -55,6 +55,11 @@ pub struct Layouts {
 }
 
 impl Layouts {
+    /// Where the runtime lies.
+    pub fn runtime(&self) -> &Path {
+        &self.runtime
+    }
+
     /// Layouts in which the runtime is no module of the program. `variables`: those of modules are wanted, too.
     pub fn new(runtime: &Path, variables: bool) -> Layouts {
         Layouts { runtime: runtime.to_path_buf(), files: Files::new(variables) }

@@ -6,6 +6,7 @@
 use crate::bounds::Bounds;
 use crate::code::Code;
 use crate::follow::{Follower, RawFrame, Sink, Started, Tally, tell};
+use crate::gone_on;
 use crate::live::Live;
 use crate::maps::Layouts;
 use crate::misses::{Miss, Misses, TOLERANCE_NS};
@@ -61,6 +62,8 @@ const NO_ROOM: &str =
     "a process could not make its file in the session's directory (is /dev/shm full?); it ran on its own allocator";
 const NO_RIGHTS: &str = "a forked process could not make its file in the session's directory (it changed its user, or /dev/shm is full); \
                      it ran on its own allocator";
+const NO_MAPPINGS: &str = "times the kernel did not let the sampler protect a page, as the process had all mappings that it may have \
+                           (sysctl vm.max_map_count); accesses were not seen meanwhile";
 const NOTHING: &str = "no process allocated anything as large as the threshold, so there was nothing to manage";
 
 /// A process that was observed.
@@ -122,6 +125,8 @@ struct Process {
     code: Code,
     seen: Instant,
     read_at_exit: bool,
+    /// Why it was not observed any more at the last reading.
+    gone_on: Option<String>,
     over: bool,
     summary: ProcessSummary,
 }
@@ -533,6 +538,7 @@ impl<'a> Watch<'a> {
             code,
             seen,
             read_at_exit: false,
+            gone_on: None,
             over: false,
             summary,
         };
@@ -587,9 +593,15 @@ impl<'a> Watch<'a> {
         self.readings_rows = 0;
         for i in 0..self.processes.len() {
             let p = &self.processes[i];
-            if !p.over && !p.read_at_exit && p.seen.elapsed() >= FIRST_READING / 2 {
+            if p.over || p.read_at_exit || p.seen.elapsed() < FIRST_READING / 2 {
+                continue;
+            }
+            let session = self.sessions[p.session].dir();
+            let unobserved = gone_on::unobserved(p.summary.pid as i32, &p.summary.exe, session, self.layouts.runtime());
+            if unobserved.is_none() {
                 self.read_residency(i, now);
             }
+            self.processes[i].gone_on = unobserved;
         }
         let pause = pause_after(Duration::from_nanos(now), start.elapsed(), self.readings_rows);
         self.next_reading = Some(Instant::now() + pause);
@@ -713,6 +725,8 @@ impl<'a> Watch<'a> {
         let text = file.text();
         let sampling = header.sampling.load(Relaxed) == 1;
         let counters = counters(&header.counters);
+        let unsaid = matches!(how, Ended::Gone | Ended::LeftBehind) && state <= state::RUNNING;
+        let gone_on = self.processes[i].gone_on.take().filter(|_| unsaid);
         let status = match (state, how) {
             (state::PASSED, _) if text.is_empty() => "passed".to_string(),
             (state::PASSED, _) => format!("passed: {text}"),
@@ -722,7 +736,9 @@ impl<'a> Watch<'a> {
             (_, Ended::Said | Ended::LeftBehind) => "left behind".to_string(),
         };
         let count = |name: &str| counters.iter().find(|(n, _)| n == name).map_or(0, |(_, v)| *v);
-        if state == state::PASSED {
+        if let Some(why) = gone_on {
+            self.set_loss(Some(i), "process-unobserved", 1, &why);
+        } else if state == state::PASSED {
             let note = if text.is_empty() { "the runtime gave up" } else { &text };
             self.set_loss(Some(i), "process-unobserved", 1, note);
         } else if self.flags & flags::SAMPLER != 0 && !sampling && !text.is_empty() {
@@ -735,6 +751,7 @@ impl<'a> Watch<'a> {
             ("no-ring", "no_ring", "events found no ring"),
             ("no-site", "no_site", "sites found no room in the site table"),
             ("stack-truncated", "truncated", "call stacks were cut short"),
+            ("page-unarmed", "arm_refused", NO_MAPPINGS),
         ] {
             self.set_loss(Some(i), kind, count(name), note);
         }
@@ -924,6 +941,7 @@ fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
         ("no_site", &c.no_site),
         ("truncated", &c.truncated),
         ("armed", &c.armed),
+        ("arm_refused", &c.arm_refused),
         ("visits", &c.visits),
         ("steps", &c.steps),
         ("guarded_ns", &c.guarded_ns),

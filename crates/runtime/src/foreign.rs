@@ -24,8 +24,8 @@ pub fn reason() -> Option<&'static str> {
     }
     if range::tier_span() == 0 {
         return Some(
-            "a process whose address space is limited (RLIMIT_AS) ran without Hearth, which would use some of it; raise the \
-             limit (ulimit -v unlimited) to observe it\n",
+            "a process whose address space is limited (RLIMIT_AS or RLIMIT_DATA) ran without Hearth, which would use some of \
+             it; raise the limit (ulimit -v unlimited -d unlimited) to observe it\n",
         );
     }
     None

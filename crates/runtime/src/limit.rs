@@ -1,9 +1,11 @@
-//! A program that limits its own address space (RLIMIT_AS) is to have as much of it as without Hearth.
+//! A program that limits its own address space (RLIMIT_AS) or the writable part of it (RLIMIT_DATA) is to have as much of
+//! it as without Hearth.
 //!
 //! So before the limit is set, what is reserved and not in use is given back. Objects that are alive stay what they are;
-//! there will be no new ones on the managed heaps.
+//! there will be no new ones on the managed heaps. Nor are pages armed any more under the second limit: an armed page is
+//! not writable, and the kernel would not open it once the program had used up what that left.
 
-use crate::{heap, interpose, next, objects, range, small, start};
+use crate::{heap, interpose, next, objects, range, sampler, small, start};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use wire::process::MAX_TIERS;
@@ -23,7 +25,8 @@ fn give_back() {
     }
     if start::session_dir().is_some() {
         start::pass_over(
-            "a program limited its address space (RLIMIT_AS) while it ran; its allocations were observed until then\n",
+            "a program limited its address space (RLIMIT_AS) or its data (RLIMIT_DATA) while it ran; its allocations were \
+             observed until then\n",
         );
     }
 }
@@ -35,7 +38,13 @@ type Limit = libc::rlimit64;
 unsafe fn about_to_set(resource: c_int, limit: *const Limit) {
     // SAFETY: the caller's.
     let wanted = unsafe { limit.as_ref() };
-    if resource == libc::RLIMIT_AS as c_int && wanted.is_some_and(|l| l.rlim_cur != libc::RLIM64_INFINITY) {
+    if wanted.is_none_or(|l| l.rlim_cur == libc::RLIM64_INFINITY) {
+        return;
+    }
+    if resource == libc::RLIMIT_DATA as c_int {
+        sampler::give_up();
+    }
+    if [libc::RLIMIT_AS, libc::RLIMIT_DATA].map(|limit| limit as c_int).contains(&resource) {
         give_back();
     }
 }

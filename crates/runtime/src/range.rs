@@ -32,7 +32,7 @@ static FALLBACK: Fallback = Fallback(core::cell::UnsafeCell::new([0; POOL_BYTES]
 
 /// Reserves the range, smaller if the process may not have so much address space. Called once, by the first
 /// allocation of the process. Without any range only the pool remains and nothing is ever managed: so it is where the
-/// address space is limited (RLIMIT_AS), as what is reserved here would be missing there.
+/// address space is limited (RLIMIT_AS, RLIMIT_DATA), as what is reserved here would be missing there.
 pub fn reserve() {
     let mut span = if sys::address_space_limited() { 0 } else { MAX_TIER_SPAN };
     while span >= MIN_TIER_SPAN {

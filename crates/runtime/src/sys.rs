@@ -235,12 +235,14 @@ pub fn map_at(start: usize, len: usize) -> bool {
     }
 }
 
-/// Whether the process may have only so much address space.
+/// Whether the process may have only so much address space, or only so much of it writable.
 pub fn address_space_limited() -> bool {
-    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    let args = [0, libc::RLIMIT_AS as usize, 0, &raw mut limit as usize, 0, 0];
-    // SAFETY: fills a local.
-    unsafe { call(libc::SYS_prlimit64, args) == 0 && limit.rlim_cur != libc::RLIM64_INFINITY }
+    [libc::RLIMIT_AS, libc::RLIMIT_DATA].into_iter().any(|resource| {
+        let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+        let args = [0, resource as usize, 0, &raw mut limit as usize, 0, 0];
+        // SAFETY: fills a local.
+        unsafe { call(libc::SYS_prlimit64, args) == 0 && limit.rlim_cur != libc::RLIM64_INFINITY }
+    })
 }
 
 /// Whether the kernel would give the process so much memory in one piece: its overcommit rules say no to what is

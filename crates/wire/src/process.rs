@@ -66,6 +66,8 @@ pub struct Counters {
     pub truncated: AtomicU64,
     /// Sampler: pages armed.
     pub armed: AtomicU64,
+    /// Sampler: pages that the kernel did not let be armed.
+    pub arm_refused: AtomicU64,
     /// Sampler: visits seen.
     pub visits: AtomicU64,
     /// Sampler: accesses single-stepped.

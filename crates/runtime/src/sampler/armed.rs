@@ -145,29 +145,48 @@ pub fn any() -> bool {
     USED.load(SeqCst) != 0
 }
 
-/// Arms a page. `allowed` is asked with the lock held: a last look whether it may be done. `false` if there is no room
-/// or it may not.
-pub fn arm(mut entry: Entry, allowed: impl FnOnce() -> bool) -> bool {
+/// What became of the wish to arm a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arming {
+    /// It is armed.
+    Done,
+    /// It may not be armed now, or there is no room.
+    NotNow,
+    /// The kernel does not change its rights.
+    Refused,
+}
+
+/// Arms a page. `allowed` is asked with the lock held: a last look whether it may be done.
+///
+/// Neighbours are never armed together: each armed page is a mapping of its own then, and to open it the kernel never
+/// needs one more. Of the middle one of three it would, and in a process that has as many as it may, nobody could get
+/// at that page any more.
+pub fn arm(mut entry: Entry, allowed: impl FnOnce() -> bool) -> Arming {
     locked(|entries| {
-        if entries.iter().any(|e| e.state != State::Free && e.page == entry.page) {
-            return false;
+        if entries.iter().any(|e| e.state != State::Free && e.page.abs_diff(entry.page) <= PAGE) {
+            return Arming::NotNow;
         }
         let free = entries.iter_mut().zip(&PAGES).find(|(e, _)| e.state == State::Free);
-        let Some((free, page)) = free else { return false };
+        let Some((free, page)) = free else { return Arming::NotNow };
         entry.state = State::Armed;
         *free = entry;
         USED.fetch_add(1, SeqCst);
         page.store(entry.page, SeqCst);
         // From here on an object's death opens the page; so look whether the object lives only now.
-        // SAFETY: a page of an object.
-        if !(allowed() && unsafe { sys::protect(entry.page, PAGE, libc::PROT_NONE) }) {
+        let arming = match allowed() {
+            false => Arming::NotNow,
+            // SAFETY: a page of an object.
+            true if unsafe { sys::protect(entry.page, PAGE, libc::PROT_NONE) } => Arming::Done,
+            true => Arming::Refused,
+        };
+        if arming == Arming::Done {
+            free.since = sys::now_in_handler();
+        } else {
             *free = FREE;
             page.store(0, SeqCst);
             USED.fetch_sub(1, SeqCst);
-            return false;
         }
-        free.since = sys::now_in_handler();
-        true
+        arming
     })
 }
 

@@ -3,7 +3,7 @@
 //! It is a bare thread that libc does not know (a program whose last own thread ends has to end), so nothing here
 //! may use thread-local storage, allocate, or call libc.
 
-use super::armed::{self, Entry, State};
+use super::armed::{self, Arming, Entry, State};
 use super::budget::Account;
 use super::{FAULTS_PER_SECOND, STEPS_PER_SECOND, STOP, guard, peers};
 use crate::{mapping, objects, process, range, sites, sys};
@@ -239,12 +239,16 @@ impl Sampler {
                 && !guard::in_use(page)
                 && !peers::named(page)
         };
-        if armed::arm(entry, alive) {
-            if want_burst {
-                known.burst_at.store(now_ms, Relaxed);
+        match armed::arm(entry, alive) {
+            Arming::NotNow => {}
+            Arming::Refused => count(|c| &c.arm_refused, 1),
+            Arming::Done => {
+                if want_burst {
+                    known.burst_at.store(now_ms, Relaxed);
+                }
+                self.allowance -= QUIET_COST;
+                count(|c| &c.armed, 1);
             }
-            self.allowance -= QUIET_COST;
-            count(|c| &c.armed, 1);
         }
     }
 
