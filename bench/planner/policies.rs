@@ -60,7 +60,13 @@ fn made_up(count: u64) -> Observed {
     };
     let mut sites = Vec::new();
     let mut timeline: Vec<TimePoint> = (0..INTERVALS)
-        .map(|i| TimePoint { at: Nanos(i * SECOND / INTERVALS * 10), live: vec![], misses: vec![], resident: vec![] })
+        .map(|i| TimePoint {
+            at: Nanos(i * SECOND / INTERVALS * 10),
+            live: vec![],
+            misses: vec![],
+            resident: vec![],
+            huge: Bytes(0),
+        })
         .collect();
     let length = 10 * SECOND;
     for n in 0..count {

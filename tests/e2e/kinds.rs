@@ -1,7 +1,7 @@
 //! Objects that no malloc made: static variables, and anonymous mappings of the program's own with all that may happen to
 //! them.
 
-use hearth_tests::{Room, program};
+use hearth_tests::{Room, not_tested, program};
 use model::{Bytes, Observed, SiteKind, SiteUse};
 
 fn labelled<'a>(observed: &'a Observed, start: &str) -> Vec<&'a SiteUse> {
@@ -36,6 +36,33 @@ fn static_variables_are_objects_with_their_size_and_residency() {
     let own = |s: &SiteUse| s.site.frames.iter().flat_map(|f| &f.module).any(|m| m.name() == "libhearth.so");
     assert!(!observed.sites.iter().any(own));
     assert!(labelled(&observed, "static other data").is_empty());
+}
+
+/// What the kernel says of huge pages is told: of the whole run, over time, and in a picture.
+#[test]
+fn memory_on_huge_pages_is_told() {
+    let room = Room::new();
+    let alone: u64 = room.plain(&[&program("huge")]).expect(0).stdout.trim().parse().expect("MiB");
+    if alone < 24 {
+        let offered = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+        let why = format!(
+            "the kernel gives no huge pages here ({alone} MiB of 32; transparent_hugepage: {})",
+            offered.trim()
+        );
+        not_tested(&why, false);
+        return;
+    }
+    room.record(&["--sampler", "none"], "h.hearth", &[&program("huge")]).expect(0);
+    let observed = room.observed("h.hearth");
+    let fullest = observed.fullest.expect("the kernel tells it");
+    assert!(fullest.huge >= Bytes::mib(24) && fullest.huge <= fullest.anonymous, "{fullest:?}");
+    let over_time = observed.timeline.iter().map(|p| p.huge).max();
+    assert!(over_time >= Some(Bytes::mib(24)), "{over_time:?}");
+    let shown = room.hearth(&["report", "h.hearth"]).expect(0).stdout;
+    assert!(shown.contains(&format!("{} of it on huge pages", fullest.huge)), "{shown}");
+    room.hearth(&["report", "h.hearth", "--html", "h.html"]).expect(0);
+    let page = std::fs::read_to_string(room.path("h.html")).expect("the page");
+    assert!(page.contains("<title>all memory of the program on huge pages</title>"));
 }
 
 /// However short the moment, and with nothing left to be read at the end.

@@ -13,7 +13,7 @@ mod declined;
 use hearth_tests::{
     Ended, Room, hearth, is_root, program, programs, require_tool, run_as_nobody, spawn, target, wait, workspace,
 };
-use model::Observed;
+use model::{Bytes, Observed, SiteKind};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -169,6 +169,42 @@ macro_rules! every {
     };
 }
 
+/// Programs that take nearly all of their memory by mmap, for allocators or a garbage collector of their own: so much of it, as a share,
+/// is seen as mappings, the large ones of them in chunks.
+#[track_caller]
+fn mostly_mappings(name: &str, tools: &[(&str, &str)], proof: &Proof, least: f64) {
+    let observed = script(name, User::Own, tools, proof);
+    let mappings = || observed.sites.iter().filter(|s| s.site.kind == SiteKind::Mapping);
+    let sum = |peaks: &mut dyn Iterator<Item = Bytes>| peaks.map(|b| b.0).sum::<u64>() as f64;
+    let share = sum(&mut mappings().map(|s| s.peak)) / sum(&mut observed.sites.iter().map(|s| s.peak));
+    assert!(share > least, "only {share} of the memory was seen as mappings");
+    let large = mappings().filter(|s| s.largest >= Bytes::mib(32));
+    large.for_each(|s| assert!(s.chunks.len() >= 16, "{} of {}: {} chunks", s.site.id, s.largest, s.chunks.len()));
+}
+
+#[test]
+#[ignore = "slow"]
+fn duckdb() {
+    let proof = Proof { status: 0, writes: "[(1500000, ", seen: &["_duckdb"] };
+    mostly_mappings("duckdb", &[("/usr/bin/python3", "python3-venv")], &proof, 0.6);
+}
+
+#[test]
+#[ignore = "slow"]
+fn polars() {
+    let proof = Proof { status: 0, writes: "True\n", seen: &["_polars_runtime"] };
+    mostly_mappings("polars", &[("/usr/bin/python3", "python3-venv")], &proof, 0.8);
+}
+
+/// It catches twenty null pointers in each of three threads.
+#[test]
+#[ignore = "slow"]
+fn java() {
+    let proof = Proof { status: 9, writes: "020\n", seen: &["libjvm.so"] };
+    let tools = [("java", "default-jdk-headless"), ("javac", "default-jdk-headless")];
+    mostly_mappings("java", &tools, &proof, 0.9);
+}
+
 every! {
     gcc: Own, ["gcc" of "gcc"],
         ends 0, writes "made 3\n", seen ["cc1"];
@@ -186,15 +222,8 @@ every! {
     go_cgo: Own, ["go" of "golang-go", "gcc" of "gcc"],
         ends 0, writes "recovered: runtime error", seen ["mixed-go"];
     #[ignore = "slow"]
-    duckdb: Own, ["/usr/bin/python3" of "python3-venv"],
-        ends 0, writes "[(1500000, ", seen ["_duckdb"];
-    #[ignore = "slow"]
     gdb: Own, ["gdb" of "gdb"],
         ends 0, writes "exited normally", seen ["gdb", "phases"];
-    // Twenty null pointers in each of three threads.
-    #[ignore = "slow"]
-    java: Own, ["java" of "default-jdk-headless", "javac" of "default-jdk-headless"],
-        ends 9, writes "020\n", seen ["libjvm.so"];
     #[ignore = "slow"]
     lammps_mpi: Own, ["lmp" of "lammps", "mpirun" of "openmpi-bin"],
         ends 0, writes "1 by 1 by 2 MPI processor grid", seen ["liblammps.so", "libmpi.so"];
@@ -207,9 +236,6 @@ every! {
     #[ignore = "slow"]
     octave: Own, ["octave-cli" of "octave"],
         ends 0, writes "octave 6\n", seen ["liboctave.so"];
-    #[ignore = "slow"]
-    polars: Own, ["/usr/bin/python3" of "python3-venv"],
-        ends 0, writes "True\n", seen ["_polars_runtime"];
     #[ignore = "slow"]
     postgres: Nobody, ["pg_ctlcluster" of "postgresql"],
         ends 0, writes "bench 0\n", seen ["postgres"];

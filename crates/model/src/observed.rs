@@ -181,6 +181,10 @@ pub struct TimePoint {
     /// Resident bytes per site, by the last reading of pages up to the end of the interval (only sites with any).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resident: Vec<(SiteId, Bytes)>,
+    /// Anonymous memory of all processes, recorded objects and everything else, that was on huge pages, by the last reading of each;
+    /// 0 in a profile made of several.
+    #[serde(default, skip_serializing_if = "Bytes::is_zero")]
+    pub huge: Bytes,
 }
 
 /// What was asked of some memory: estimates over the run.

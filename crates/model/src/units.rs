@@ -22,6 +22,10 @@ pub struct Nanos(pub u64);
 pub struct GbPerSec(pub f64);
 
 impl Bytes {
+    /// None.
+    pub const fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
     /// `n` KiB.
     pub const fn kib(n: u64) -> Bytes {
         Bytes(n << 10)

@@ -67,7 +67,13 @@ fn by_stack(observed: &Observed, stacks: &HashSet<SiteId>) -> Observed {
     let timeline = observed.timeline.iter().map(|p| {
         let mut misses: BTreeMap<SiteId, f64> = BTreeMap::new();
         p.misses.iter().for_each(|(s, m)| *misses.entry(renamed(s)).or_default() += m);
-        TimePoint { at: p.at, live: bytes(&p.live), misses: misses.into_iter().collect(), resident: bytes(&p.resident) }
+        TimePoint {
+            at: p.at,
+            live: bytes(&p.live),
+            misses: misses.into_iter().collect(),
+            resident: bytes(&p.resident),
+            huge: p.huge,
+        }
     });
     Observed {
         sites,

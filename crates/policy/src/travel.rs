@@ -350,6 +350,7 @@ fn timeline(all: &[&Observed], renamed: &[HashMap<SiteId, SiteId>], duration: Na
         live: bytes(live),
         misses: misses.iter().map(|(s, m)| (*s, *m)).collect(),
         resident: bytes(resident),
+        huge: Bytes(0),
     };
     sums.iter().enumerate().map(point).collect()
 }
@@ -418,6 +419,7 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
         live: known(&p.live),
         misses: p.misses.iter().filter_map(|(s, m)| by.get(s).map(|(id, r)| (*id, m * r))).collect(),
         resident: known(&p.resident),
+        huge: Bytes(0),
     });
     let duration = later(rates.duration, longer);
     let watched = rates.watched.map(|(from, to)| (later(from, longer), later(to, longer)));

@@ -58,6 +58,7 @@ fn timelines_are_laid_over_each_other() {
         live: vec![(id(1), Bytes(bytes))],
         misses: vec![(id(1), misses)],
         resident: vec![],
+        huge: Bytes(0),
     };
     let run = |length: u64| {
         let timeline = (0..4).map(|n| point(n * length / 4, (n + 1) * 100, 10.0 * (n + 1) as f64)).collect();

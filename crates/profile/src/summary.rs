@@ -509,6 +509,28 @@ fn fullest(db: &Connection) -> Result<Option<observed::Memory>> {
     db.query_row(sums, [], memory).optional()
 }
 
+/// Writes into the timeline how much lay on huge pages at the end of each interval: of each process what its last reading says.
+fn tell_huge_pages(db: &Connection, timeline: &mut [TimePoint], interval: u64) -> Result<()> {
+    let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
+    if version < 4 {
+        return Ok(());
+    }
+    // An end is a reading that finds nothing, after any other of the same moment.
+    let readings = "SELECT time_ns AS t, process, huge, 0 AS over FROM memory UNION ALL \
+                    SELECT end_ns, id, 0, 1 FROM process WHERE end_ns IS NOT NULL ORDER BY t, over";
+    let mut readings = db.prepare(readings)?;
+    let readings = readings.query_map([], |r| Ok((unsigned(r, 0)?, r.get(1)?, unsigned(r, 2)?)))?;
+    let mut readings = readings.collect::<Result<Vec<(u64, i64, u64)>>>()?.into_iter().peekable();
+    let (mut of, mut sum) = (HashMap::new(), 0u64);
+    for point in timeline {
+        while let Some((_, process, huge)) = readings.next_if(|r| r.0 < point.at.0.saturating_add(interval)) {
+            sum = sum.saturating_add(huge).saturating_sub(of.insert(process, huge).unwrap_or(0));
+        }
+        point.huge = Bytes(sum);
+    }
+    Ok(())
+}
+
 /// Most anonymous memory of one process that was resident at once, as the kernel told it at its end.
 fn most_anonymous(db: &Connection) -> Result<Option<Bytes>> {
     let most = "SELECT max(value) FROM counter WHERE name = 'most_anonymous' AND value > 0";
@@ -583,8 +605,12 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
 
     let intervals = gathered.duration.div_ceil(interval);
     let mut timeline: Vec<TimePoint> = (0..intervals)
-        .map(|i| TimePoint { at: Nanos(i.saturating_mul(interval)), live: vec![], misses: vec![], resident: vec![] })
+        .map(|i| {
+            let at = Nanos(i.saturating_mul(interval));
+            TimePoint { at, live: vec![], misses: vec![], resident: vec![], huge: Bytes(0) }
+        })
         .collect();
+    tell_huge_pages(db, &mut timeline, interval)?;
     let mut readings = readings(db)?;
     let mut sites = Vec::new();
     for (row, (memory, _)) in &gathered.sites {

@@ -53,7 +53,7 @@ pub fn observed(sites: Vec<SiteUse>) -> Observed {
         sites,
         unattributed: 0.0,
         elsewhere: Vec::new(),
-        timeline: vec![TimePoint { at: Nanos(0), live, misses: vec![], resident: vec![] }],
+        timeline: vec![TimePoint { at: Nanos(0), live, misses: vec![], resident: vec![], huge: Bytes(0) }],
         watched: None,
         fullest: None,
         most_anonymous: None,
@@ -124,6 +124,7 @@ pub fn over_time(mut seen: Observed, misses: &[&[f64]]) -> Observed {
             live: seen.sites.iter().filter(|s| alive(at, s)).map(|s| (s.site.id, s.peak)).collect(),
             misses: ids.iter().zip(row.iter()).filter(|(_, m)| **m > 0.0).map(|(id, m)| (*id, *m)).collect(),
             resident: vec![],
+            huge: Bytes(0),
         }
     };
     seen.timeline = misses.iter().enumerate().map(point).collect();

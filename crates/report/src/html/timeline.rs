@@ -1,4 +1,4 @@
-//! Over time: live bytes by site, resident bytes by site and misses by site, stacked, in the same colours.
+//! Over time: live bytes by site, resident bytes by site (and what lies on huge pages) and misses by site, stacked, in the same colours.
 
 use super::Labels;
 use super::svg::{Scale, byte_ticks, round_ticks, shortened, text, time_unit};
@@ -29,11 +29,16 @@ pub fn figures(observed: &Observed, labels: &Labels) -> String {
         observed.timeline.iter().map(|p| of(p).iter().map(|(id, b)| (*id, b.0 as f64)).collect()).collect()
     };
     let title = "Live bytes by site over time".to_string();
-    let live = stacks.add(&Drawn { title, unit: Unit::Bytes("live bytes"), values: bytes(|p| &p.live) });
+    let live = stacks.add(&Drawn::new(title, Unit::Bytes("live bytes"), bytes(|p| &p.live)));
     let resident = bytes(|p| &p.resident);
     let resident = if resident.iter().flatten().any(|(_, b)| *b > 0.0) {
         let title = "Resident bytes by site over time, as the kernel tells them".to_string();
-        stacks.add(&Drawn { title, unit: Unit::Bytes("resident bytes"), values: resident })
+        let huge: Vec<f64> = observed.timeline.iter().map(|p| p.huge.0 as f64).collect();
+        let line = huge
+            .iter()
+            .any(|b| *b > 0.0)
+            .then(|| Line { name: "all memory of the program on huge pages", values: huge });
+        stacks.add(&Drawn { line, ..Drawn::new(title, Unit::Bytes("resident bytes"), resident) })
     } else {
         String::new()
     };
@@ -41,7 +46,7 @@ pub fn figures(observed: &Observed, labels: &Labels) -> String {
     let misses: Values = observed.timeline.iter().zip(&lengths).map(rate).collect();
     let heat = if misses.iter().flatten().any(|(_, m)| *m > 0.0) {
         let title = "Heat by site over time".to_string();
-        stacks.add(&Drawn { title, unit: Unit::Count("~misses per second"), values: misses })
+        stacks.add(&Drawn::new(title, Unit::Count("~misses per second"), misses))
     } else {
         "<h3>Heat by site over time</h3>\n<p>No access samples over time.</p>\n".to_string()
     };
@@ -67,6 +72,23 @@ pub struct Drawn {
     pub unit: Unit,
     /// Values of sites in each interval.
     pub values: Values,
+    /// A line over them.
+    pub line: Option<Line>,
+}
+
+/// Something else over the same time.
+pub struct Line {
+    /// What.
+    pub name: &'static str,
+    /// Its value in each interval.
+    pub values: Vec<f64>,
+}
+
+impl Drawn {
+    /// Without a line.
+    pub fn new(title: String, unit: Unit, values: Values) -> Drawn {
+        Drawn { title, unit, values, line: None }
+    }
 }
 
 /// Stacked pictures over the same time, with one legend.
@@ -88,20 +110,21 @@ impl<'a> Stacks<'a> {
     /// A picture.
     pub fn add(&mut self, drawn: &Drawn) -> String {
         let stack = stack(&drawn.values, self.shown);
+        let highest = drawn.line.iter().flat_map(|l| &l.values).copied().fold(stack.highest(), f64::max);
         let (name, most, ticks): (_, _, Vec<(f64, String)>) = match drawn.unit {
             Unit::Bytes(name) => {
-                let most = *self.bytes.get_or_insert(stack.highest());
-                let most = most.max(stack.highest());
+                let most = *self.bytes.get_or_insert(highest);
+                let most = most.max(highest);
                 let ticks = byte_ticks(Bytes(most as u64), 4).into_iter();
                 (name, most, ticks.map(|v| (v, Bytes(v as u64).to_string())).collect())
             }
             Unit::Count(name) => {
-                let most = stack.highest();
+                let most = highest;
                 let ticks = if most > 0.0 { round_ticks(most, 4) } else { Vec::new() };
                 (name, most, ticks.into_iter().map(|v| (v, words::round_count(v))).collect())
             }
         };
-        picture(&drawn.title, name, &stack, most, ticks, &self.time, self.labels, self.shown)
+        picture(drawn, name, &stack, most, ticks, &self.time, self.labels, self.shown)
     }
 
     /// The legend of all of them.
@@ -162,7 +185,7 @@ fn stack(values: &Values, shown: &[SiteId]) -> Stack {
 
 #[allow(clippy::too_many_arguments)] // one picture, called twice
 fn picture(
-    title: &str,
+    drawn: &Drawn,
     unit: &str,
     stack: &Stack,
     most: f64,
@@ -209,7 +232,16 @@ fn picture(
             body += &format!("<path class=\"band {colour}\" d=\"{path}\"><title>{}</title></path>\n", text(&label));
         }
     }
+    let mut unit = unit.to_string();
+    if let Some(Line { name, values }) = &drawn.line {
+        unit += &format!("; dashed: {name}");
+        let steps =
+            values.iter().zip(&time.starts).map(|(v, start)| format!("H{:.1}V{:.1}", x.at(*start as f64), y.at(*v)));
+        let path = format!("M{:.1} {:.1}{}H{:.1}", PLOT.0, y.at(0.0), steps.collect::<String>(), x.at(time.end as f64));
+        body += &format!("<path class=\"over\" d=\"{path}\"><title>{name}</title></path>\n");
+    }
     body += &format!("<path class=\"axis\" d=\"M{} {}H{}\"/>\n", PLOT.0, PLOT.3, PLOT.1);
+    let title = &drawn.title;
     format!(
         "<h3>{title}</h3>\n<p class=\"unit\">{unit}</p>\n<div class=\"wide\"><svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\n{body}</svg></div>\n"
     )

@@ -45,12 +45,12 @@ fn over_time(log: &Log) -> String {
     };
     let tier = log.tiers().first().map_or("the fastest tier", |t| t);
     let title = format!("In fast memory by site over time ({})", text(tier));
-    let fast = stacks.add(&Drawn { title, unit: Unit::Bytes("bytes"), values: each(|s| s.fast.0 as f64) });
+    let fast = stacks.add(&Drawn::new(title, Unit::Bytes("bytes"), each(|s| s.fast.0 as f64)));
     let title = "Resident bytes by site over time, in all tiers".to_string();
-    let all = stacks.add(&Drawn { title, unit: Unit::Bytes("bytes"), values: each(|s| s.resident.0 as f64) });
+    let all = stacks.add(&Drawn::new(title, Unit::Bytes("bytes"), each(|s| s.resident.0 as f64)));
     let title = "Heat by site over time".to_string();
     let unit = Unit::Count("~misses per second, as expected after what was seen");
-    let heat = stacks.add(&Drawn { title, unit, values: each(|s| s.misses_per_second) });
+    let heat = stacks.add(&Drawn::new(title, unit, each(|s| s.misses_per_second)));
     format!("<section>\n<h2>Over time</h2>\n{}{fast}{all}{heat}</section>\n", stacks.legend())
 }
 
