@@ -1,7 +1,7 @@
 //! Objects that no malloc made: static variables, and anonymous mappings of the program's own with all that may happen to
 //! them.
 
-use hearth_tests::{Room, not_tested, program};
+use hearth_tests::{Ended, Room, not_tested, program};
 use model::{Bytes, Observed, SiteKind, SiteUse};
 
 fn labelled<'a>(observed: &'a Observed, start: &str) -> Vec<&'a SiteUse> {
@@ -63,6 +63,29 @@ fn memory_on_huge_pages_is_told() {
     room.hearth(&["report", "h.hearth", "--html", "h.html"]).expect(0);
     let page = std::fs::read_to_string(room.path("h.html")).expect("the page");
     assert!(page.contains("<title>all memory of the program on huge pages</title>"));
+}
+
+/// To arm a page of a huge one splits that. It is put together again.
+#[test]
+fn huge_pages_stay_huge_under_the_sampler() {
+    let room = Room::new();
+    let mib = |ended: &Ended| ended.stdout.trim().parse::<u64>().expect("MiB");
+    let alone = mib(&room.plain(&[&program("huge")]).expect(0));
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("the kernel's release");
+    let number = |n: usize| release.split('.').nth(n).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    if alone < 24 || [number(0), number(1)] < [6, 7] {
+        let why = format!(
+            "no huge pages ({alone} MiB of 32) or a kernel before 6.7 ({}), which does not tell them",
+            release.trim()
+        );
+        not_tested(&why, false);
+        return;
+    }
+    let recorded = mib(&room.record(&["--sampler", "page-fault"], "h.hearth", &[&program("huge")]).expect(0));
+    let samples: u64 = room.observed("h.hearth").sites.iter().map(|s| s.samples).sum();
+    assert!(samples > 20, "only {samples} samples");
+    // Where a page was armed before anything was touched the kernel gives small ones, and nobody can tell.
+    assert!(recorded >= alone / 2, "{recorded} MiB on huge pages instead of {alone}, after {samples} samples");
 }
 
 /// However short the moment, and with nothing left to be read at the end.

@@ -21,10 +21,17 @@ fn as_many_mappings_as_there_may_be() {
     let (room, limits) = (Room::new(), program("limits"));
     let alone = room.plain(&[&limits, "mappings"]).expect(0);
     let options = ["--sampler", "page-fault", "--faults-per-second", "20000", "--overhead", "90"];
-    let recorded = room.record(&options, "some.hearth", &[&limits, "mappings"]).expect(0);
-    assert_eq!(recorded.stdout, alone.stdout, "{}", recorded.stderr);
-    let losses = losses(&room.observed("some.hearth"));
-    assert!(losses.contains("page-unarmed") && losses.contains("max_map_count"), "{losses}");
+    let mut told = String::new();
+    // On a busy machine the sampler may not get a processor just then.
+    for _ in 0..10 {
+        let recorded = room.record(&options, "some.hearth", &[&limits, "mappings"]).expect(0);
+        assert_eq!(recorded.stdout, alone.stdout, "{}", recorded.stderr);
+        told = losses(&room.observed("some.hearth"));
+        if told.contains("page-unarmed") && told.contains("max_map_count") {
+            return;
+        }
+    }
+    panic!("pages are armed at the limit, or nothing is said of it: {told}");
 }
 
 /// A filter that ends the program at the first system call that malloc does not make.

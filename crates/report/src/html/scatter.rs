@@ -26,8 +26,11 @@ type Box = (f64, f64, f64, f64);
 pub fn figure(observed: &Observed, labels: &Labels) -> String {
     let sites = hottest_first(observed);
     if observed.total_misses() == 0.0 {
-        let why =
-            format!("No access sample fell on a site (sampler: {}), so nothing is known about heat.", observed.sampler);
+        let sampler = &observed.sampler;
+        let why = match observed.sites.iter().map(|s| s.samples).sum::<u64>() {
+            0 => format!("No access sample fell on a site (sampler: {sampler}), so nothing is known about heat."),
+            n => format!("The {} of the {sampler} sampler tell of no cache misses.", words::plural(n, "sample")),
+        };
         return format!("<section>\n<h2>Size against heat</h2>\n<p>{}</p>\n</section>\n", text(&why));
     }
     let (x, sizes) = size_scale(&sites);

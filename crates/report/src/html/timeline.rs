@@ -34,10 +34,8 @@ pub fn figures(observed: &Observed, labels: &Labels) -> String {
     let resident = if resident.iter().flatten().any(|(_, b)| *b > 0.0) {
         let title = "Resident bytes by site over time, as the kernel tells them".to_string();
         let huge: Vec<f64> = observed.timeline.iter().map(|p| p.huge.0 as f64).collect();
-        let line = huge
-            .iter()
-            .any(|b| *b > 0.0)
-            .then(|| Line { name: "all memory of the program on huge pages", values: huge });
+        let any = huge.iter().any(|b| *b > 0.0);
+        let line = any.then_some(Line { name: "all memory of the program on huge pages", values: huge });
         stacks.add(&Drawn { line, ..Drawn::new(title, Unit::Bytes("resident bytes"), resident) })
     } else {
         String::new()
@@ -48,7 +46,8 @@ pub fn figures(observed: &Observed, labels: &Labels) -> String {
         let title = "Heat by site over time".to_string();
         stacks.add(&Drawn::new(title, Unit::Count("~misses per second"), misses))
     } else {
-        "<h3>Heat by site over time</h3>\n<p>No access samples over time.</p>\n".to_string()
+        let none = if observed.sites.iter().any(|s| s.samples > 0) { "No misses" } else { "No access samples" };
+        format!("<h3>Heat by site over time</h3>\n<p>{none} over time.</p>\n")
     };
     format!("<section>\n<h2>Over time</h2>\n{}{live}{resident}{heat}</section>\n", stacks.legend())
 }

@@ -145,6 +145,11 @@ pub fn any() -> bool {
     USED.load(SeqCst) != 0
 }
 
+/// Whether a page of the range is armed, or was and is not collected. Another thread than the sampler's, which arms, may hear of one too few or too many.
+pub fn any_in(start: usize, len: usize) -> bool {
+    PAGES.iter().any(|p| p.load(SeqCst).wrapping_sub(start) < len)
+}
+
 /// What became of the wish to arm a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arming {
@@ -234,7 +239,7 @@ fn overlaps(entry: &Entry, addr: usize, bytes: usize) -> bool {
 /// Opens the armed pages of a range (in a program's thread, or a handler that does not block all signals).
 pub fn open_range(addr: usize, bytes: usize) {
     let first = addr & !(PAGE - 1);
-    if !PAGES.iter().any(|p| p.load(SeqCst).wrapping_sub(first) < bytes + (addr - first)) {
+    if !any_in(first, bytes + (addr - first)) {
         return;
     }
     let now = sys::now_in_handler();

@@ -21,6 +21,7 @@ pub mod armed;
 mod budget;
 mod calls;
 pub mod guard;
+mod huge;
 mod passing;
 mod peers;
 mod protect;

@@ -5,6 +5,7 @@
 
 use super::armed::{self, Arming, Entry, State};
 use super::budget::Account;
+use super::huge::Huge;
 use super::{FAULTS_PER_SECOND, STEPS_PER_SECOND, STOP, guard, peers};
 use crate::{mapping, objects, process, range, sites, sys};
 use core::sync::atomic::Ordering::*;
@@ -61,6 +62,7 @@ struct Sampler {
     random: u64,
     /// Pages to arm again, with their round.
     again: [Option<(usize, usize, usize, u32)>; armed::MAX],
+    huge: Huge,
     /// Fractional pages that may still be armed.
     allowance: f64,
     /// Steps that may still be made; below zero while a burst is being paid off.
@@ -77,7 +79,8 @@ extern "C" fn body() {
     if let Some(h) = process::info() {
         h.sampling.store(1, Relaxed);
     }
-    let mut sampler = Sampler { ring, own, random: own.into(), again: [None; armed::MAX], allowance: 0.0, steps: 0.0 };
+    let (random, again, huge) = (own.into(), [None; armed::MAX], Huge::new());
+    let mut sampler = Sampler { ring, own, random, again, huge, allowance: 0.0, steps: 0.0 };
     let mut pause = TICK_NS;
     let mut account = Account::default();
     let mut peers_seen = 0;
@@ -86,7 +89,8 @@ extern "C" fn body() {
             guard::pause(true);
             let mut before = sys::now_in_handler();
             while account.overdrawn() && !STOP.load(Acquire) {
-                sleep(PAUSING_NS);
+                let more = sampler.mend();
+                sleep(if more { TICK_NS } else { PAUSING_NS });
                 // At once: many a program ends in a pause.
                 let now = sys::now_in_handler();
                 count(|c| &c.paused_ns, now - before);
@@ -97,6 +101,7 @@ extern "C" fn body() {
         let seen = guard::called();
         if let Err(refusal) = guard::enter(own) {
             explain(refusal);
+            sampler.mend();
             guard::sleep_until_called(seen, pause);
             pause = (pause * 2).min(LONGEST_PAUSE_NS);
             continue;
@@ -111,6 +116,7 @@ extern "C" fn body() {
             peers::each_new(&mut peers_seen, armed::open_range_in_sampler);
             let now = sys::now_in_handler();
             sampler.collect(now);
+            sampler.mend();
             sampler.arm(now - last);
             count(|c| &c.guarded_ns, now - last);
             last = now;
@@ -118,6 +124,7 @@ extern "C" fn body() {
         guard::leave();
         sampler.collect(last);
         sampler.again = [None; armed::MAX];
+        sampler.mend();
         sleep(TICK_NS);
     }
 }
@@ -145,6 +152,12 @@ impl Sampler {
     fn random(&mut self, below: usize) -> usize {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         ((u128::from(wire::identity::mix(self.random)) * below as u128) >> 64) as usize
+    }
+
+    /// Puts huge pages together again in which nothing is armed, some of them; whether there may be more.
+    fn mend(&mut self) -> bool {
+        let again = &self.again;
+        self.huge.mend(|start, len| again.iter().flatten().any(|(page, ..)| page.wrapping_sub(start) < len))
     }
 
     /// Collects what is done, publishes it, and notes visited pages for another round.
@@ -196,15 +209,15 @@ impl Sampler {
         self.steps = (self.steps + steps * ns as f64 / 1e9).min(steps);
         let rate = FAULTS_PER_SECOND.load(Relaxed) as f64;
         self.allowance = (self.allowance + rate * ns as f64 / 1e9).min(rate / 20.0 + 1.0);
+        let total = (0..sites::count()).map(live).sum();
         for index in 0..armed::MAX {
             if self.allowance < 1.0 {
                 return;
             }
             if let Some((page, object, site, round)) = self.again.get_mut(index).and_then(Option::take) {
-                self.arm_one(page, object, site, round);
+                self.arm_one(page, object, site, round, total);
             }
         }
-        let total = (0..sites::count()).map(live).sum();
         let mut tries = 64;
         while self.allowance >= 1.0 && tries > 0 {
             tries -= 1;
@@ -220,12 +233,13 @@ impl Sampler {
             // Beside a mapping the program may have address space without rights, which the kernel would join with an armed page for
             // good; a core dump then looks at each of its pages.
             if range::contains(object) || (1..pages - 1).contains(&n) {
-                self.arm_one(object + n * PAGE, object, found.site, 0);
+                self.arm_one(object + n * PAGE, object, found.site, 0, total);
             }
         }
     }
 
-    fn arm_one(&mut self, page: usize, object: usize, site: usize, round: u32) {
+    /// `total`: bytes alive.
+    fn arm_one(&mut self, page: usize, object: usize, site: usize, round: u32, total: usize) {
         let Some(known) = sites::at(site) else { return };
         // A step costs two signals, far more than anything else here: steps have a budget of their own.
         let now_ms = (sys::now_in_handler() / 1_000_000) as u32;
@@ -239,6 +253,7 @@ impl Sampler {
                 && !guard::in_use(page)
                 && !peers::named(page)
         };
+        let Some(splits) = self.huge.splits(page, round > 0, total) else { return };
         match armed::arm(entry, alive) {
             Arming::NotNow => {}
             Arming::Refused => count(|c| &c.arm_refused, 1),
@@ -246,6 +261,7 @@ impl Sampler {
                 if want_burst {
                     known.burst_at.store(now_ms, Relaxed);
                 }
+                self.huge.armed(page, splits);
                 self.allowance -= QUIET_COST;
                 count(|c| &c.armed, 1);
             }
