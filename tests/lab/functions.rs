@@ -2,7 +2,7 @@
 //! it waits less for each load.
 
 use hearth_tests::lab::{Lab, PLATFORM};
-use hearth_tests::{hearth, program, require_tool};
+use hearth_tests::{function_sites, hearth, is_root, not_tested, program, require_tool};
 use model::{Chunk, SiteKind};
 use serde_json::Value;
 
@@ -98,4 +98,37 @@ fn all_lines_between_caches_and_memory_are_told() {
         println!("{what}: {told} lines told of {counted}");
         assert!((0.8..1.05).contains(&(told / counted)), "{what}: {told} of {counted}");
     }
+}
+
+/// The clock on the wall is set back and forth by decades while a program is recorded, which nothing that is told goes by.
+#[test]
+fn setting_the_clock_changes_nothing() {
+    let lab = Lab::enter();
+    if !is_root() {
+        not_tested("the lab's programs are those of who starts it, and only root can set the clock there", false);
+        return;
+    }
+    let (placed, hearth) = (program("placed"), hearth());
+    let jumps = format!(
+        "set -e; for year in 2001 2040 1999; do date -s $year-01-01 >/dev/null; done; {placed} 1 >/dev/null & program=$!
+         jumps=0
+         while kill -0 $program 2>/dev/null; do date -s 2035-01-01 >/dev/null; date -s 2001-01-01 >/dev/null; jumps=$((jumps + 2)); done
+         wait $program; echo $jumps jumps; date +%Y"
+    );
+    let hearth = hearth.to_str().expect("readable");
+    let command = [hearth, "record", "--sampler", "lab", "-o", "p.hearth", "--", "sh", "-c", &jumps];
+    let (ended, figures) = lab.run(&["--placement", "all-fast", "--vcpus", "2"], &command);
+    println!("{}", ended.stdout);
+    let mut said = ended.stdout.lines().map(|l| l.split(' ').next().and_then(|n| n.parse::<u64>().ok()));
+    assert!(
+        said.next().flatten() >= Some(2) && said.next().flatten() == Some(2001),
+        "the clock was not set: {ended:?}"
+    );
+    let guest = figures["guest_ns"].as_f64().expect("a time") / 1e9;
+    let observed = lab.room.observed("p.hearth");
+    let lasted = observed.duration.0;
+    assert!(guest < 100.0 && lasted < 100_000_000_000, "{guest} s, {lasted} ns");
+    let hot = function_sites(&observed, "alloc_hot").next().expect("the hot object");
+    assert_eq!(hot.objects, 1, "{hot:?}");
+    assert!(hot.samples > 100 && hot.first_alloc < hot.last_free && hot.last_free.0 <= lasted, "{hot:?}");
 }

@@ -891,7 +891,7 @@ mod tests {
         f.tell_misses(false, &mut seen).unwrap();
         assert_eq!((seen.0.len(), tally.visits), (0, 5), "the interval is not over");
         f.tell_misses(true, &mut seen).unwrap();
-        assert_eq!(seen.0, [(Place::Other, 2), (Place::Site(SiteId(7)), 3)]);
+        assert_eq!(seen.0, [(Place::Site(SiteId(7)), 3), (Place::Other, 2)]);
     }
 
     #[test]

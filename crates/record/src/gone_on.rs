@@ -12,7 +12,7 @@ pub fn unobserved(pid: i32, reported: &str, session: &Path, runtime: &Path) -> O
     let now = as_another(pid, reported)?;
     let why = if within(pid, session).is_some_and(|there| missing(&there)) {
         "does not see the session's directory (chroot, container)"
-    } else if !maps(pid, runtime)? {
+    } else if !loads(pid, runtime)? {
         "is statically linked or set-user-id, or was started without LD_PRELOAD"
     } else {
         return None;
@@ -49,11 +49,19 @@ fn missing(path: &Path) -> bool {
     file(path).is_err_and(|e| e.kind() == ErrorKind::NotFound)
 }
 
-/// Whether a file of this name is mapped.
-fn maps(pid: i32, library: &Path) -> Option<bool> {
+/// Whether a process has loaded the library, or may still do so: what is preloaded comes before the C library.
+fn loads(pid: i32, library: &Path) -> Option<bool> {
     let name = format!("/{}", library.file_name()?.to_str()?);
-    let mut lines = BufReader::new(File::open(format!("/proc/{pid}/maps")).ok()?).split(b'\n').map_while(Result::ok);
-    Some(lines.any(|line| line.ends_with(name.as_bytes())))
+    let (mut linker, mut libc) = (false, false);
+    for line in BufReader::new(File::open(format!("/proc/{pid}/maps")).ok()?).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if line.ends_with(&name) {
+            return Some(true);
+        }
+        linker |= line.contains("/ld-linux");
+        libc |= line.contains("/libc.so");
+    }
+    Some(linker && !libc)
 }
 
 #[cfg(test)]
@@ -102,6 +110,9 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         let why = |session: &Path, runtime: &str| unobserved(shell.pid(), "/bin/sh", session, Path::new(runtime));
+        while why(&here, "none.so").is_none() && began.elapsed().as_secs() < 20 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         assert!(why(&here, "none.so").is_some_and(|why| why.contains("LD_PRELOAD")));
         assert!(why(nowhere, "libc.so.6").is_some_and(|why| why.contains("chroot")));
         assert_eq!(why(&here, "libc.so.6"), None, "it has the library, and sees the folder");

@@ -19,6 +19,8 @@ use std::ops::Range;
 pub const TOLERANCE_NS: u64 = 50_000;
 /// Objects have their pages to themselves.
 const PAGE: u64 = 4096;
+/// Misses in no mapping that are kept until the next look at the mappings.
+const UNPLACED: usize = 1 << 14;
 /// Objects that are tried before all are searched: programs miss on few at a time.
 const RECENT: usize = 8;
 
@@ -235,6 +237,8 @@ pub struct Misses {
     dead: VecDeque<(u64, Span)>,
     /// Where nothing was alive.
     early: VecDeque<Miss>,
+    /// Where nothing was at the last look either: it may have come since (a library that is being loaded).
+    unplaced: Vec<Miss>,
     /// Objects that misses fell on lately, in the order in which they give way: the next miss is likely to fall on one.
     recent: [Span; RECENT],
     oldest: usize,
@@ -266,6 +270,7 @@ impl Misses {
             regions: Vec::new(),
             dead: VecDeque::new(),
             early: VecDeque::new(),
+            unplaced: Vec::new(),
             recent: [Span::default(); RECENT],
             oldest: 0,
             places: Place::KINDS.to_vec(),
@@ -282,10 +287,26 @@ impl Misses {
         }
     }
 
-    /// What lies where, as far as it is no object: ranges that do not overlap, with their kind.
+    /// What lies where, as far as it is no object: ranges that do not overlap, with their kind. Misses since the last time that were in none of the
+    /// ranges of then are of these, if they lie there.
     pub fn regions(&mut self, mut regions: Vec<(Range<u64>, Place)>) {
         regions.sort_by_key(|r| r.0.start);
         self.regions = regions;
+        self.place_all();
+    }
+
+    /// Counts what is not placed, in the intervals that it belongs to.
+    fn place_all(&mut self) {
+        if self.unplaced.is_empty() {
+            return;
+        }
+        self.close();
+        self.end_ns = 0;
+        for miss in std::mem::take(&mut self.unplaced) {
+            self.count(self.elsewhere(miss.addr), &miss);
+        }
+        self.close();
+        self.end_ns = 0;
     }
 
     /// Slot of the first chunk of a site's objects of a size class.
@@ -345,8 +366,18 @@ impl Misses {
             let Some(miss) = self.early.pop_front() else { return };
             match self.find(miss.addr, miss.time_ns, live) {
                 Some(span) => self.count_in(&span, &miss),
-                None => self.count(self.elsewhere(miss.addr), &miss),
+                None => self.place(&miss),
             }
+        }
+    }
+
+    /// Counts a miss on no object, unless its place may yet be known.
+    fn place(&mut self, miss: &Miss) {
+        let slot = self.elsewhere(miss.addr);
+        if self.places.get(slot) == Some(&Place::Other) && self.unplaced.len() < UNPLACED {
+            self.unplaced.push(*miss);
+        } else {
+            self.count(slot, miss);
         }
     }
 
@@ -354,6 +385,7 @@ impl Misses {
     /// One interval may come in several parts.
     pub fn take(&mut self, all: bool) -> Vec<(Place, u64, Counts)> {
         if all {
+            self.place_all();
             self.close();
         }
         std::mem::take(&mut self.done)
@@ -518,6 +550,29 @@ mod tests {
     }
     fn loads(counted: &[(Place, u64, Counts)], place: Place) -> u64 {
         counted.iter().filter(|c| c.0 == place).map(|c| c.2.loads).sum()
+    }
+
+    /// A library that is loaded is used before the next look at the mappings.
+    #[test]
+    fn what_comes_to_lie_there_is_told_later() {
+        let mut p = misses();
+        let (loading, nothing) = (0x60_1000, 0x90_0000);
+        for n in 0..10 {
+            p.miss(&load(n * 100 * US, loading));
+            p.miss(&load(n * 100 * US, nothing));
+        }
+        p.miss(&load(50_000 * US, 0x40_0100));
+        p.settle(60_000 * US);
+        let before = p.take(false);
+        assert!(before.iter().all(|c| c.0 == Place::File), "{before:?}");
+        p.0.regions(vec![(0x60_0000..0x61_0000, Place::Data), (0x40_0000..0x41_0000, Place::File)]);
+        let then = p.take(false);
+        assert_eq!([loads(&then, Place::Data), loads(&then, Place::Other)], [10, 10], "{then:?}");
+        assert!(then.iter().filter(|c| c.0 != Place::File).all(|c| c.1 == 0), "at their time: {then:?}");
+        // At the end nothing more is waited for.
+        p.miss(&load(61_000 * US, nothing));
+        p.settle(62_000 * US);
+        assert_eq!(loads(&p.take(true), Place::Other), 1);
     }
 
     #[test]

@@ -40,6 +40,8 @@ const MOST_SITES: usize = 1 << 16;
 /// Most live objects that a daemon remembers of a process, as many as its engine has records, and of all processes of a user; a launcher, whose only
 /// program it is, remembers all.
 const MOST_OBJECTS: [usize; 2] = [1 << 22, 1 << 23];
+/// Misses of processes that did not report that are kept, in case that they do.
+const MOST_UNREPORTED: usize = 1 << 14;
 /// With nothing happening the recorder looks this rarely.
 const IDLE_PERIOD: Duration = Duration::from_millis(200);
 /// Events this young are held back: an older one of another thread may not have been read yet.
@@ -165,6 +167,8 @@ pub struct Watch<'a> {
     by_pid: HashMap<u32, usize>,
     /// Misses of processes that did not report, or that have ended.
     strangers: Misses,
+    /// Misses of processes that have not reported so far: before its runtime is there, a process is being loaded.
+    unreported: Vec<(u32, Miss)>,
     layouts: Layouts,
     next_look: Instant,
     next_reading: Option<Instant>,
@@ -201,6 +205,7 @@ impl<'a> Watch<'a> {
             outside,
             by_pid: HashMap::new(),
             strangers: Misses::new(),
+            unreported: Vec::new(),
             // In a guided run the runtime tells which variables it moved.
             layouts: Layouts::new(runtime, config.flags & flags::PLAN == 0),
             next_look: Instant::now(),
@@ -438,11 +443,14 @@ impl<'a> Watch<'a> {
                 Some(p) if result.is_ok() => result = p.follower.miss(&miss, &mut self.tally, self.sink),
                 Some(_) => {}
                 None if everyone => {}
-                None => {
-                    self.strangers.miss(&miss, &Live::default());
-                    self.tally.visits += 1;
-                }
+                None => self.unreported.push((pid, miss)),
             }
+        }
+        let most = if horizon == u64::MAX { 0 } else { MOST_UNREPORTED };
+        let beyond = self.unreported.len().saturating_sub(most);
+        for (_, miss) in self.unreported.drain(..beyond) {
+            self.strangers.miss(&miss, &Live::default());
+            self.tally.visits += 1;
         }
         if let Err(e) = result.and_then(|()| tell(&mut self.strangers, None, horizon == u64::MAX, self.sink)) {
             self.lose(None, "recorder-failed", 1, &e.0);
@@ -551,6 +559,15 @@ impl<'a> Watch<'a> {
             self.pick_up(index);
         }
         self.look(index, layout_at);
+        let all = std::mem::take(&mut self.unreported);
+        let (own, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(pid, _)| *pid == self.processes[index].summary.pid);
+        self.unreported = others;
+        let follower = &mut self.processes[index].follower;
+        let told = own.iter().try_for_each(|(_, miss)| follower.miss(miss, &mut self.tally, self.sink));
+        if let Err(e) = told {
+            self.lose(None, "recorder-failed", 1, &e.0);
+        }
     }
 
     /// What a process that was there before has told to another recorder, who is gone, is read from its memory.
