@@ -267,7 +267,7 @@ pub struct Observed {
     pub sites: Vec<SiteUse>,
     /// Share (0 to 1) of access samples that hit no recorded object.
     pub unattributed: f64,
-    /// What these hit (`stack`, `heap`, `anonymous`, `data`, `file`, `other`) with its share (0 to 1) of all samples, most first,
+    /// What these hit (`stack`, `heap`, `anonymous`, `data`, `file`, `unreported`, `other`) with its share (0 to 1) of all samples, most first,
     /// where the sampler sees all memory.
     #[serde(default)]
     pub elsewhere: Vec<(String, f64)>,

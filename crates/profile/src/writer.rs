@@ -192,7 +192,7 @@ pub struct MissRow {
     pub process: Option<i64>,
     /// Site row; `None` where they fell on no object.
     pub site: Option<i64>,
-    /// `object`, or what of the process else: `stack`, `heap`, `anonymous`, `data`, `file` or `other`.
+    /// `object`, or what of the process else: `stack`, `heap`, `anonymous`, `data`, `file`, `unreported` or `other`.
     pub place: &'static str,
     /// Start of the interval.
     pub start_ns: u64,
@@ -221,7 +221,7 @@ pub struct SourceRow {
     pub process: Option<i64>,
     /// Site row; `None` where they fell on no object.
     pub site: Option<i64>,
-    /// `object`, or what of the process else: `stack`, `heap`, `anonymous`, `data`, `file` or `other`.
+    /// `object`, or what of the process else: `stack`, `heap`, `anonymous`, `data`, `file`, `unreported` or `other`.
     pub place: &'static str,
     /// Where the data came from.
     pub source: &'static str,
@@ -240,7 +240,7 @@ pub struct SourceRow {
 pub struct TouchRow {
     /// Site row; `None` where they fell on no object.
     pub site: Option<i64>,
-    /// `object`, or what of the process else: `stack`, `heap`, `anonymous`, `data`, `file` or `other`.
+    /// `object`, or what of the process else: `stack`, `heap`, `anonymous`, `data`, `file`, `unreported` or `other`.
     pub place: &'static str,
     /// Module row; `None` for code outside any file.
     pub module: Option<i64>,

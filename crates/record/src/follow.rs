@@ -427,6 +427,11 @@ impl Follower {
         }
     }
 
+    /// See [`Misses::take_unplaced`].
+    pub fn take_unplaced(&mut self) -> Vec<Miss> {
+        self.misses.as_mut().map(Misses::take_unplaced).unwrap_or_default()
+    }
+
     /// Tells what was missed on chunks of large objects since the last call.
     pub fn tell_chunks(&mut self, sink: &mut dyn Sink) -> Result<(), Error> {
         for (site, at, misses) in self.misses.iter_mut().flat_map(Misses::take_chunks) {

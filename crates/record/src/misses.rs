@@ -141,12 +141,15 @@ pub enum Place {
     Data,
     /// On a mapped file: code, read-only data, shared memory.
     File,
+    /// On anything of a process that did not report: a short one, or what it did before its runtime was there.
+    Unreported,
     /// Nobody knows.
     Other,
 }
 
 impl Place {
-    const KINDS: [Place; 6] = [Place::Stack, Place::Heap, Place::Anonymous, Place::Data, Place::File, Place::Other];
+    const KINDS: [Place; 7] =
+        [Place::Stack, Place::Heap, Place::Anonymous, Place::Data, Place::File, Place::Unreported, Place::Other];
 
     /// As it stands in a profile.
     pub fn name(self) -> &'static str {
@@ -157,6 +160,7 @@ impl Place {
             Place::Anonymous => "anonymous",
             Place::Data => "data",
             Place::File => "file",
+            Place::Unreported => "unreported",
             Place::Other => "other",
         }
     }
@@ -293,6 +297,11 @@ impl Misses {
         regions.sort_by_key(|r| r.0.start);
         self.regions = regions;
         self.place_all();
+    }
+
+    /// Misses in none of the ranges so far, if the process has become another program meanwhile: they are not counted here.
+    pub fn take_unplaced(&mut self) -> Vec<Miss> {
+        std::mem::take(&mut self.unplaced)
     }
 
     /// Counts what is not placed, in the intervals that it belongs to.

@@ -9,7 +9,7 @@ use crate::follow::{Follower, RawFrame, Sink, Started, Tally, tell};
 use crate::gone_on;
 use crate::live::Live;
 use crate::maps::Layouts;
-use crate::misses::{Miss, Misses, TOLERANCE_NS};
+use crate::misses::{Line, Miss, Misses, Place, TOLERANCE_NS};
 use crate::outside::Outside;
 use crate::pages::Refused;
 use crate::pick_up;
@@ -188,6 +188,8 @@ impl<'a> Watch<'a> {
         sink: &'a mut dyn Sink,
         outside: Option<&'a mut (dyn Outside + 'static)>,
     ) -> Watch<'a> {
+        let mut strangers = Misses::new();
+        strangers.regions(vec![(0..u64::MAX, Place::Unreported)]);
         Watch {
             sessions: Vec::new(),
             epoch_ns: config.epoch_ns,
@@ -204,7 +206,7 @@ impl<'a> Watch<'a> {
             losses: HashMap::new(),
             outside,
             by_pid: HashMap::new(),
-            strangers: Misses::new(),
+            strangers,
             unreported: Vec::new(),
             // In a guided run the runtime tells which variables it moved.
             layouts: Layouts::new(runtime, config.flags & flags::PLAN == 0),
@@ -509,6 +511,10 @@ impl<'a> Watch<'a> {
         let replaced = (0..self.processes.len())
             .find(|&i| !self.processes[i].over && self.processes[i].summary.pid == started.pid);
         if let Some(i) = replaced {
+            // Those of the new program while it was loaded.
+            let own = self.processes[i].follower.take_unplaced();
+            self.tally.visits -= own.iter().filter(|miss| miss.line == Line::Missed).count() as u64;
+            self.unreported.extend(own.into_iter().map(|miss| (started.pid, miss)));
             self.drain_to_the_end(i);
             self.finish(i, Ended::Replaced(started.start_ns));
         }
@@ -559,10 +565,10 @@ impl<'a> Watch<'a> {
             self.pick_up(index);
         }
         self.look(index, layout_at);
-        let all = std::mem::take(&mut self.unreported);
-        let (own, others): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|(pid, _)| *pid == self.processes[index].summary.pid);
+        let pid = self.processes[index].summary.pid;
+        let (mut own, others): (Vec<_>, Vec<_>) = self.unreported.drain(..).partition(|(of, _)| *of == pid);
         self.unreported = others;
+        own.sort_by_key(|(_, miss)| miss.time_ns);
         let follower = &mut self.processes[index].follower;
         let told = own.iter().try_for_each(|(_, miss)| follower.miss(miss, &mut self.tally, self.sink));
         if let Err(e) = told {

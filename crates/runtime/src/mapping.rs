@@ -324,7 +324,10 @@ unsafe fn map(at: Ptr, len: usize, prot: c_int, flags: c_int, fd: c_int, offset:
         sys::call(libc::SYS_mmap, [at as usize, len, prot as usize, flags as usize, fd as usize, offset as usize])
     };
     if !failed(result) && is_object(len, flags) {
-        manage::mapped(Mapping::new(result as usize, pages(len), prot), prot & libc::PROT_WRITE != 0);
+        let mut mapping = Mapping::new(result as usize, pages(len), prot);
+        // Of reserved huge pages (hugetlbfs) the kernel changes whole ones only.
+        mapping.armable &= flags & libc::MAP_HUGETLB == 0;
+        manage::mapped(mapping, prot & libc::PROT_WRITE != 0);
     }
     answer(result) as Ptr
 }
