@@ -84,8 +84,8 @@ fn huge_pages_stay_huge_under_the_sampler() {
     let recorded = mib(&room.record(&["--sampler", "page-fault"], "h.hearth", &[&program("huge")]).expect(0));
     let samples: u64 = room.observed("h.hearth").sites.iter().map(|s| s.samples).sum();
     assert!(samples > 20, "only {samples} samples");
-    // Where a page was armed before anything was touched the kernel gives small ones, and nobody can tell.
-    assert!(recorded >= alone / 2, "{recorded} MiB on huge pages instead of {alone}, after {samples} samples");
+    // A quarter may be split at a time.
+    assert!(recorded >= alone * 7 / 8, "{recorded} MiB on huge pages instead of {alone}, after {samples} samples");
 }
 
 /// However short the moment, and with nothing left to be read at the end.

@@ -1,6 +1,7 @@
 /* Programs at a limit of the system.
  *
  *   limits mappings      makes mappings until the kernel refuses one more, and goes on with malloc
+ *   limits sandbox all   the same for all of its threads at once, some of which a tool may have made
  *   limits sandbox       allows itself, by a seccomp filter, only what the C library's malloc needs, and goes on
  *   limits memory MIB    uses so much memory, which may be more than it may have
  *   limits lowered WHAT  limits its own address space or its data (WHAT: address-space, data), and goes on
@@ -68,9 +69,9 @@ static int mappings(void) {
     return 0;
 }
 
-static int sandbox(void) {
+static int sandbox(int all) {
     mallopt(M_ARENA_MAX, 1); /* Else threads ask for more than is allowed below. */
-    churn("before");
+    for (int i = 0; i < (all ? 30 : 1); i++) churn("before");
 #define ALLOW(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -81,11 +82,11 @@ static int sandbox(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     };
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, all ? SECCOMP_FILTER_FLAG_TSYNC : 0, &program)) {
         perror("limits: seccomp");
         return 1;
     }
-    churn("in the sandbox");
+    for (int i = 0; i < (all ? 30 : 1); i++) churn("in the sandbox");
     pthread_t thread;
     if (pthread_create(&thread, NULL, in_thread, "in a thread of the sandbox")) return 1;
     pthread_join(thread, NULL);
@@ -144,7 +145,7 @@ static int all_data(void) {
 
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "mappings")) return mappings();
-    if (argc > 1 && !strcmp(argv[1], "sandbox")) return sandbox();
+    if (argc > 1 && !strcmp(argv[1], "sandbox")) return sandbox(argc > 2);
     if (argc > 2 && !strcmp(argv[1], "memory")) return memory(atol(argv[2]));
     if (argc > 2 && !strcmp(argv[1], "lowered")) return lowered(strcmp(argv[2], "data") ? RLIMIT_AS : RLIMIT_DATA);
     if (argc > 1 && !strcmp(argv[1], "all-data")) return all_data();

@@ -43,6 +43,23 @@ fn in_a_sandbox() {
     assert!(observed.sites.iter().any(|s| s.objects > 1000), "what was before is kept");
 }
 
+/// The filter is laid over all threads of the process, and the sampler's is gone by then.
+#[test]
+fn in_a_sandbox_for_all_threads() {
+    let (room, limits) = (Room::new(), program("limits"));
+    let command = [&limits[..], "sandbox", "all"];
+    let alone = room.plain(&command).expect(0);
+    let hard = ["--sampler", "page-fault", "--faults-per-second", "20000", "--overhead", "90"];
+    for options in [&["--sampler", "page-fault"][..], &hard] {
+        for _ in 0..3 {
+            let recorded = room.record(options, "some.hearth", &command).expect(0);
+            assert_eq!(recorded.stdout, alone.stdout, "{}", recorded.stderr);
+        }
+        let losses = losses(&room.observed("some.hearth"));
+        assert!(losses.contains("seccomp"), "{losses}");
+    }
+}
+
 #[test]
 fn thousands_of_threads_over_time() {
     the_same("crowd", &["4000"]);

@@ -229,6 +229,22 @@ pub struct Loss {
     pub note: String,
 }
 
+impl Loss {
+    /// Most reasons that the note of one kind tells.
+    const REASONS: usize = 4;
+
+    /// More of the same kind, perhaps for another reason, which the note then tells beside the others.
+    pub fn add(&mut self, count: u64, note: &str) {
+        const MORE: &str = "; and for other reasons";
+        self.count += count;
+        if self.note.contains(note) || self.note.ends_with(MORE) {
+            return;
+        }
+        let told = self.note.split("; ").count();
+        self.note += &if told < Loss::REASONS { format!("; {note}") } else { MORE.to_string() };
+    }
+}
+
 /// The beginning of a parallel region in the first thread of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Region {
@@ -311,5 +327,22 @@ impl Observed {
     /// Most recorded bytes alive at one moment of the timeline.
     pub fn peak(&self) -> Bytes {
         self.timeline.iter().map(|p| p.live.iter().map(|l| l.1).sum()).max().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_tells_its_reasons_once_and_not_too_many_of_them() {
+        let mut loss = Loss { kind: "process-unobserved".into(), count: 1, note: "a chroot".into() };
+        loss.add(2, "a chroot");
+        assert_eq!((loss.count, loss.note.as_str()), (3, "a chroot"));
+        ["a full disk", "another user", "a static program", "a fifth", "a sixth"]
+            .iter()
+            .for_each(|why| loss.add(1, why));
+        assert_eq!(loss.count, 8);
+        assert_eq!(loss.note, "a chroot; a full disk; another user; a static program; and for other reasons");
     }
 }

@@ -687,11 +687,17 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
 
     let platform: Option<String> = db.query_row("SELECT platform FROM machine", [], |r| r.get(0)).optional()?.flatten();
     let platform = platform.map(|p| serde_json::from_str(&p).map_err(|e| bad(0, e.to_string()))).transpose()?;
-    let mut s =
-        db.prepare("SELECT kind, sum(count), min(note) FROM loss GROUP BY kind HAVING sum(count) > 0 ORDER BY kind")?;
-    let losses = s
-        .query_map([], |r| Ok(Loss { kind: r.get(0)?, count: unsigned(r, 1)?, note: r.get(2)? }))?
-        .collect::<Result<_>>()?;
+    let all =
+        "SELECT kind, sum(count), note FROM loss GROUP BY kind, note HAVING sum(count) > 0 ORDER BY kind, min(process)";
+    let mut s = db.prepare(all)?;
+    let mut losses: Vec<Loss> = Vec::new();
+    for loss in s.query_map([], |r| Ok(Loss { kind: r.get(0)?, count: unsigned(r, 1)?, note: r.get(2)? }))? {
+        let loss = loss?;
+        match losses.last_mut().filter(|last| last.kind == loss.kind) {
+            Some(last) => last.add(loss.count, &loss.note),
+            None => losses.push(loss),
+        }
+    }
     let sampler_error = match &gathered.counted {
         Some(counted) => counted.error(sites.first().map_or(0, |s| s.samples)),
         None => sampler_error(&sites, gathered.samples),

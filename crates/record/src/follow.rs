@@ -427,6 +427,13 @@ impl Follower {
         }
     }
 
+    /// A miss that was told of already, while this process was another program.
+    pub fn miss_again(&mut self, miss: &Miss) {
+        if let Some(misses) = &mut self.misses {
+            misses.miss(miss, &self.live);
+        }
+    }
+
     /// See [`Misses::take_unplaced`].
     pub fn take_unplaced(&mut self) -> Vec<Miss> {
         self.misses.as_mut().map(Misses::take_unplaced).unwrap_or_default()

@@ -175,10 +175,7 @@ fn complete(
         nameless.into_iter().map(|why| ("module-unsymbolised", format!("a module has no source form: {why}")));
     for (kind, note) in unknown.into_iter().chain(nameless) {
         match outcome.losses.iter_mut().find(|l| l.kind == kind) {
-            Some(loss) => {
-                loss.count += 1;
-                loss.note = format!("{}; {note}", loss.note);
-            }
+            Some(loss) => loss.add(1, &note),
             None => outcome.losses.push(Loss { kind: kind.into(), count: 1, note }),
         }
     }

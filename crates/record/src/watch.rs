@@ -9,8 +9,9 @@ use crate::follow::{Follower, RawFrame, Sink, Started, Tally, tell};
 use crate::gone_on;
 use crate::live::Live;
 use crate::maps::Layouts;
-use crate::misses::{Line, Miss, Misses, Place, TOLERANCE_NS};
+use crate::misses::{Miss, Misses, Place, TOLERANCE_NS};
 use crate::outside::Outside;
+use crate::owner::Owner;
 use crate::pages::Refused;
 use crate::pick_up;
 use crate::residency::{self, Reading};
@@ -64,8 +65,8 @@ const NO_ROOM: &str =
     "a process could not make its file in the session's directory (is /dev/shm full?); it ran on its own allocator";
 const NO_RIGHTS: &str = "a forked process could not make its file in the session's directory (it changed its user, or /dev/shm is full); \
                      it ran on its own allocator";
-const NO_MAPPINGS: &str = "times the kernel did not let the sampler protect a page, as the process had all mappings that it may have \
-                           (sysctl vm.max_map_count); accesses were not seen meanwhile";
+const NO_MAPPINGS: &str = "times the kernel did not let the sampler protect a page, most likely as the process had all mappings that it \
+                           may have (sysctl vm.max_map_count); accesses were not seen meanwhile";
 const NOTHING: &str = "no process allocated anything as large as the threshold, so there was nothing to manage";
 
 /// A process that was observed.
@@ -510,11 +511,11 @@ impl<'a> Watch<'a> {
         // Another image of the same process: the former one was replaced by exec, which may have left no word.
         let replaced = (0..self.processes.len())
             .find(|&i| !self.processes[i].over && self.processes[i].summary.pid == started.pid);
+        let mut loading = Vec::new();
         if let Some(i) = replaced {
             // Those of the new program while it was loaded.
             let own = self.processes[i].follower.take_unplaced();
-            self.tally.visits -= own.iter().filter(|miss| miss.line == Line::Missed).count() as u64;
-            self.unreported.extend(own.into_iter().map(|miss| (started.pid, miss)));
+            loading = own;
             self.drain_to_the_end(i);
             self.finish(i, Ended::Replaced(started.start_ns));
         }
@@ -570,6 +571,7 @@ impl<'a> Watch<'a> {
         self.unreported = others;
         own.sort_by_key(|(_, miss)| miss.time_ns);
         let follower = &mut self.processes[index].follower;
+        loading.iter().for_each(|miss| follower.miss_again(miss));
         let told = own.iter().try_for_each(|(_, miss)| follower.miss(miss, &mut self.tally, self.sink));
         if let Err(e) = told {
             self.lose(None, "recorder-failed", 1, &e.0);
@@ -619,8 +621,11 @@ impl<'a> Watch<'a> {
             if p.over || p.read_at_exit || p.seen.elapsed() < FIRST_READING / 2 {
                 continue;
             }
-            let session = self.sessions[p.session].dir();
-            let unobserved = gone_on::unobserved(p.summary.pid as i32, &p.summary.exe, session, self.layouts.runtime());
+            let session = &self.sessions[p.session];
+            let (pid, exe, runtime) = (p.summary.pid as i32, &p.summary.exe, self.layouts.runtime());
+            // Not what another user has written, and may be on a file system that never answers.
+            let own = session.owner() == Owner::me();
+            let unobserved = own.then(|| gone_on::unobserved(pid, exe, session.dir(), runtime)).flatten();
             if unobserved.is_none() {
                 self.read_residency(i, now);
             }
@@ -845,10 +850,12 @@ impl<'a> Watch<'a> {
         self.close_books();
         let duration_ns = self.now();
         self.tell_what_was_said();
+        let mut all: Vec<_> = self.losses.into_iter().filter(|(_, (count, _))| *count > 0).collect();
+        all.sort();
         let mut losses: Vec<Loss> = Vec::new();
-        for ((_, kind), (count, note)) in self.losses.into_iter().filter(|(_, (count, _))| *count > 0) {
+        for ((_, kind), (count, note)) in all {
             match losses.iter_mut().find(|l| l.kind == kind) {
-                Some(loss) => loss.count += count,
+                Some(loss) => loss.add(count, &note),
                 None => losses.push(Loss { kind, count, note }),
             }
         }

@@ -5,7 +5,7 @@
 //! there will be no new ones on the managed heaps. Nor are pages armed any more under the second limit: an armed page is
 //! not writable, and the kernel would not open it once the program had used up what that left.
 
-use crate::{heap, interpose, next, objects, range, sampler, small, start};
+use crate::{heap, interpose, next, objects, range, sampler, small, start, sys};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use wire::process::MAX_TIERS;
@@ -88,9 +88,12 @@ macro_rules! prlimit {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(pid: c_int, resource: c_int, limit: *const Limit, old: *mut Limit) -> c_int {
             static NEXT: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-            // For another process it is given back for nothing, which harms nobody.
-            // SAFETY: the caller's.
-            unsafe { about_to_set(resource, limit) };
+            // SAFETY: no arguments.
+            let own = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as c_int;
+            if [0, own].contains(&pid) {
+                // SAFETY: the caller's.
+                unsafe { about_to_set(resource, limit) };
+            }
             let next = next_of(&NEXT, $symbol);
             if next.is_null() {
                 return -1;

@@ -3,8 +3,8 @@
 //!
 //! So the moment before, the books of the process are closed and the runtime falls silent: nothing new is managed, and
 //! what is freed needs no system call. Filters that were there before the program began (a container's) answer with an
-//! error instead, which is handled where it comes up. A thread that runs the sampler is not part of it: a filter that is
-//! laid over other threads too (SECCOMP_FILTER_FLAG_TSYNC) meets it in its last few milliseconds.
+//! error instead, which is handled where it comes up. The sampler's thread, which a filter that is laid
+//! over other threads too (SECCOMP_FILTER_FLAG_TSYNC) would meet, is waited for.
 
 use crate::{interpose, mapping, next, process, sampler};
 use core::ffi::{c_int, c_long};

@@ -126,6 +126,9 @@ const INTEL: &[(&[u32], &str, Core, Option<Core>)] = &[
     (&[0xaa, 0xac], "Meteor Lake", Core::Big, Some(Core::Blind)),
     (&[0xb5, 0xc5, 0xc6], "Arrow Lake", Core::Big, Some(Core::Blind)),
     (&[0xbd], "Lunar Lake", Core::Big, Some(Core::Blind)),
+    // The kernel has Lunar Lake's events for both (arch/x86/events/intel/core.c).
+    (&[0xcc], "Panther Lake", Core::Big, Some(Core::Blind)),
+    (&[0xd5], "Wildcat Lake", Core::Big, Some(Core::Blind)),
 ];
 
 /// Parts of Arm's own cores whose data sources are known: those that Linux's perf reads by one table too

@@ -100,6 +100,7 @@ fn every_current_family_has_its_events() {
         ("meteor-lake", own(&[miss, store, led]).iter().map(|e| format!("{e} on 0-11")).collect(), "Meteor Lake"),
         ("arrow-lake", own(&[miss, store, led]).iter().map(|e| format!("{e} on 0-7")).collect(), "Arrow Lake"),
         ("lunar-lake", own(&[miss, store, led]).iter().map(|e| format!("{e} on 0-3")).collect(), "Lunar Lake"),
+        ("panther-lake", own(&[miss, store, led]).iter().map(|e| format!("{e} on 0-3")).collect(), "Panther Lake"),
         ("zen2", own(&["ibs_op 9:0x80000:0:0"]), "AMD IBS on Zen 2"),
         ("zen3", own(&["ibs_op 9:0x80000:0:0"]), "AMD IBS on Zen 3"),
         ("zen4", own(&["ibs_op 9:0x90000:0:0"]), "AMD IBS on Zen 4"),

@@ -237,14 +237,15 @@ fn trap_on(slot: &Slot) {
     slot.trap.store(BLOCK, SeqCst);
     if noisy_until != 0 {
         // It is back for a short while only.
-        call_the_sampler();
+        call_sampler();
     }
 }
 
 /// Changes when a thread comes back whose trap was off.
 static CALLED: AtomicU32 = AtomicU32::new(0);
 
-fn call_the_sampler() {
+/// Ends the sleep of the sampler's thread in [`sleep_until_called`].
+pub fn call_sampler() {
     CALLED.fetch_add(1, SeqCst);
     let word = &raw const CALLED as usize;
     // SAFETY: wakes whoever waits on a word of ours.

@@ -1,12 +1,12 @@
 //! Huge pages stay huge.
 //!
 //! To arm a page of a huge one splits that, and the kernel puts it together again after minutes, if ever; a program that
-//! works all over a large memory would be slower by then. So the sampler writes down what it splits, and has it
-//! collapsed when nothing in it is armed any more. So it does with a part of memory that was empty, if the kernel gives huge pages there:
-//! what is touched while a page in it is armed gets small ones. It does so only where all is
-//! present, so that the program has no more memory than without. What that costs is the sampler's own
-//! time, which its budget knows. The kernel tells which pages are huge from Linux 6.7 on (PAGEMAP_SCAN), and collapses them
-//! when asked from 6.1 on; an older one's stay split.
+//! works all over a large memory would be slower by then. So the sampler writes down what it splits, and has it collapsed
+//! when nothing in it is armed any more. The same goes for memory that was not touched yet where the kernel gives huge
+//! pages: who touches it while a page of it is armed gets small ones. Only what is present as a whole, and no other process's too, is
+//! collapsed, so that the program has no more memory than without. It costs the sampler's own time, which its budget knows. The kernel tells
+//! which pages are huge from Linux 6.7 on (PAGEMAP_SCAN), and collapses them when asked from 6.1 on; an older one's stay
+//! split.
 
 use super::armed;
 use crate::sys;
@@ -19,6 +19,10 @@ const A_FEW: usize = 4;
 const MOST: usize = armed::MAX;
 /// A page is armed for the first time in one that was split at most so long ago (ns): else one could stay split for ever.
 const OPEN_NS: u64 = 300_000_000;
+/// What cannot be put together yet is tried again for so long (ns).
+const PATIENCE_NS: u64 = 3_000_000_000;
+/// Bits of an entry of /proc/PID/pagemap: the page is present, and mapped once only (the kernel's page of zeros is not).
+const OWN: u64 = 1 << 63 | 1 << 56;
 /// Huge pages put together in one go: each takes some 200 us, in which the kernel makes those wait who need that memory.
 const AT_ONCE: usize = 4;
 
@@ -148,26 +152,38 @@ impl Huge {
         }
     }
 
-    /// Puts some of what is split together again, where no page is armed nor to be armed again (`wanted` tells, of a first address and a length). Whether there may be more.
+    /// All pages of a huge one are there, written, and this process's alone: to collapse others would take memory, for what was given
+    /// back, never written to, or is shared with a forked child.
+    fn is_whole(&self, block: usize) -> bool {
+        let Some(fd) = self.pagemap else { return false };
+        let mut entries = [0u64; HUGE / PAGE];
+        let (into, len) = (entries.as_mut_ptr() as usize, size_of_val(&entries));
+        // SAFETY: reads into a local.
+        let read = unsafe { sys::call(libc::SYS_pread64, [fd, into, len, block / PAGE * 8, 0, 0]) };
+        read == len as isize && entries.iter().all(|e| e & OWN == OWN)
+    }
+
+    /// Puts some of what is split together again, where no page is armed nor to be armed again (`wanted` tells, of a first address and a
+    /// length). Whether there may be more.
     pub fn mend(&mut self, wanted: impl Fn(usize, usize) -> bool) -> bool {
         let mut mended = 0;
         for place in 0..MOST {
-            let block = self.split.get(place).map_or(0, |s| s.0);
+            let (block, since) = self.split.get(place).copied().unwrap_or((0, 0));
             if block == 0 || armed::any_in(block, HUGE) || wanted(block, HUGE) {
                 continue;
             }
             if mended == AT_ONCE {
                 return true;
             }
-            if let Some(split) = self.split.get_mut(place) {
-                *split = (0, 0);
-            }
-            // What was given back meanwhile would come back by this.
-            if self.pages(block, HUGE, PRESENT) == Some(HUGE / PAGE) {
-                const MADV_COLLAPSE: usize = 25;
-                // SAFETY: changes no contents, wherever the memory belongs.
-                unsafe { sys::call3(libc::SYS_madvise, block, HUGE, MADV_COLLAPSE) };
-                mended += 1;
+            const MADV_COLLAPSE: usize = 25;
+            let whole = self.is_whole(block);
+            // SAFETY: changes no contents, wherever the memory belongs.
+            let done = whole && unsafe { sys::call3(libc::SYS_madvise, block, HUGE, MADV_COLLAPSE) } == 0;
+            mended += usize::from(whole);
+            if done || sys::now_in_handler().saturating_sub(since) > PATIENCE_NS {
+                if let Some(split) = self.split.get_mut(place) {
+                    *split = (0, 0);
+                }
             }
         }
         false

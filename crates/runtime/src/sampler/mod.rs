@@ -102,15 +102,18 @@ pub fn forget_parent() {
         armed::forget_parent();
         signals::forget_parent();
         STARTED.store(false, Release);
+        thread::forget_parent();
     }
 }
 
-/// No page stays armed, no system call of the calling thread is looked at, and nothing is sampled again.
+/// No page stays armed, no system call of the calling thread is looked at, and nothing is sampled again. Waits a moment for the sampler's
+/// thread to leave.
 pub fn give_up() {
     if ENABLED.swap(false, AcqRel) {
         STOP.store(true, Release);
         guard::leave();
         guard::let_go(&crate::tls::thread().step);
+        thread::wait_for_its_end();
     }
 }
 

@@ -8,7 +8,7 @@ use super::budget::Account;
 use super::huge::Huge;
 use super::{FAULTS_PER_SECOND, STEPS_PER_SECOND, STOP, guard, peers};
 use crate::{mapping, objects, process, range, sites, sys};
-use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Burst, Event};
 use wire::process::Ring;
 use wire::session::REARMS;
@@ -37,11 +37,45 @@ const FAVOUR: usize = 80;
 /// Points are halved so often (ms).
 const HALVING_MS: u32 = 4_000;
 
-/// Sleeps in the sampler's thread.
+/// Longest wait for the thread to leave.
+const LEAVING_NS: u64 = 200_000_000;
+
+/// What the thread is: none, at work, or asked to leave at once.
+static STATE: AtomicU32 = AtomicU32::new(NONE);
+const NONE: u32 = 0;
+const AT_WORK: u32 = 1;
+const LEAVING: u32 = 2;
+
+/// Sleeps in the sampler's thread, until it is asked to leave.
 fn sleep(ns: u64) {
     let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
-    // SAFETY: reads a local.
-    unsafe { sys::call3(libc::SYS_nanosleep, &raw const time as usize, 0, 0) };
+    let (word, wait) = (&raw const STATE as usize, (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize);
+    // SAFETY: waits on a word of ours, with a limit.
+    unsafe { sys::call(libc::SYS_futex, [word, wait, AT_WORK as usize, &raw const time as usize, 0, 0]) };
+}
+
+/// Has the thread leave, and waits for that in the calling one, but not for long: what it does from here on the system may not allow.
+pub fn wait_for_its_end() {
+    if STATE.compare_exchange(AT_WORK, LEAVING, AcqRel, Relaxed).is_err() {
+        return;
+    }
+    let (word, wake) = (&raw const STATE as usize, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize);
+    // SAFETY: a word of ours.
+    unsafe { sys::call3(libc::SYS_futex, word, wake, 1) };
+    guard::call_sampler();
+    let began = sys::now_in_handler();
+    while STATE.load(Acquire) != NONE && sys::now_in_handler() - began < LEAVING_NS {
+        // SAFETY: reads a constant.
+        unsafe {
+            let short = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
+            sys::call3(libc::SYS_nanosleep, &raw const short as usize, 0, 0)
+        };
+    }
+}
+
+/// In a forked child there is none.
+pub fn forget_parent() {
+    STATE.store(NONE, Release);
 }
 
 /// Starts the thread, with all signals blocked for ever.
@@ -50,8 +84,10 @@ pub fn start() {
     if at == 0 {
         return;
     }
+    STATE.store(AT_WORK, Release);
     // SAFETY: the stack is the fresh mapping's; what runs there keeps to the rules.
     if !unsafe { sys::helper(at + STACK, body) } {
+        STATE.store(NONE, Release);
         process::say(b"the page-fault sampler could not start its thread (too many threads or processes?)");
     }
 }
@@ -70,6 +106,11 @@ struct Sampler {
 }
 
 extern "C" fn body() {
+    work();
+    STATE.store(NONE, Release);
+}
+
+fn work() {
     // SAFETY: no arguments.
     let own = unsafe { sys::call3(libc::SYS_gettid, 0, 0, 0) } as u32;
     let name = c"hearth-sampler".as_ptr() as usize;
