@@ -120,7 +120,7 @@ fn every_current_family_has_its_events() {
         assert!(choice.events.iter().all(|e| e.user_only == user_only), "{name}");
         let unseen: Vec<_> = choice.unseen.iter().map(|u| u.0).collect();
         let expected: &[&str] = match name {
-            "meteor-lake" | "arrow-lake" | "lunar-lake" => &["cores-unsampled"],
+            "meteor-lake" | "arrow-lake" | "lunar-lake" | "panther-lake" => &["cores-unsampled"],
             "zen4" | "zen5" | "zen6" => &["stores-unsampled"],
             _ => &[],
         };
