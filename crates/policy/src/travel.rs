@@ -283,7 +283,7 @@ fn fullest(all: &[&Observed], part: f64) -> Option<Memory> {
 fn losses(all: &[&Observed]) -> Vec<Loss> {
     let mut out: BTreeMap<&str, Loss> = BTreeMap::new();
     for loss in all.iter().flat_map(|o| &o.losses) {
-        out.entry(&loss.kind).and_modify(|l| l.count += loss.count).or_insert_with(|| loss.clone());
+        out.entry(&loss.kind).and_modify(|l| l.add(loss.count, &loss.note)).or_insert_with(|| loss.clone());
     }
     out.into_values().collect()
 }

@@ -514,8 +514,7 @@ impl<'a> Watch<'a> {
         let mut loading = Vec::new();
         if let Some(i) = replaced {
             // Those of the new program while it was loaded.
-            let own = self.processes[i].follower.take_unplaced();
-            loading = own;
+            loading = self.processes[i].follower.take_unplaced();
             self.drain_to_the_end(i);
             self.finish(i, Ended::Replaced(started.start_ns));
         }

@@ -153,6 +153,22 @@ pub unsafe fn helper(stack: usize, entry: extern "C" fn()) -> bool {
     }
 }
 
+/// Sleeps for `ns`, or until [`wake`] is called, if the word has this value.
+pub fn wait_on(word: &core::sync::atomic::AtomicU32, value: u32, ns: u64) {
+    let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
+    let (at, wait) = (word.as_ptr() as usize, (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize);
+    // SAFETY: waits on a word of ours, with a limit.
+    unsafe { call(libc::SYS_futex, [at, wait, value as usize, &raw const time as usize, 0, 0]) };
+}
+
+/// Wakes one that waits on the word.
+pub fn wake(word: &core::sync::atomic::AtomicU32) {
+    // SAFETY: a word of ours.
+    unsafe {
+        call3(libc::SYS_futex, word.as_ptr() as usize, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize, 1)
+    };
+}
+
 /// CLOCK_MONOTONIC in ns, by a real system call where the vDSO cannot be used (a handler must not be trapped).
 pub fn now_in_handler() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -247,18 +247,13 @@ static CALLED: AtomicU32 = AtomicU32::new(0);
 /// Ends the sleep of the sampler's thread in [`sleep_until_called`].
 pub fn call_sampler() {
     CALLED.fetch_add(1, SeqCst);
-    let word = &raw const CALLED as usize;
-    // SAFETY: wakes whoever waits on a word of ours.
-    unsafe { sys::call3(libc::SYS_futex, word, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize, 1) };
+    sys::wake(&CALLED);
 }
 
 /// Sleeps in the sampler's thread until a thread comes back whose trap was off, so long at most. `seen`: [`called`] before it
 /// was found out that one was.
 pub fn sleep_until_called(seen: u32, ns: u64) {
-    let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
-    let (word, wait) = (&raw const CALLED as usize, (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize);
-    // SAFETY: waits on a word of ours, with a limit.
-    unsafe { sys::call(libc::SYS_futex, [word, wait, seen as usize, &raw const time as usize, 0, 0]) };
+    sys::wait_on(&CALLED, seen, ns);
 }
 
 /// How often a thread has come back.

@@ -48,10 +48,7 @@ const LEAVING: u32 = 2;
 
 /// Sleeps in the sampler's thread, until it is asked to leave.
 fn sleep(ns: u64) {
-    let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
-    let (word, wait) = (&raw const STATE as usize, (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize);
-    // SAFETY: waits on a word of ours, with a limit.
-    unsafe { sys::call(libc::SYS_futex, [word, wait, AT_WORK as usize, &raw const time as usize, 0, 0]) };
+    sys::wait_on(&STATE, AT_WORK, ns);
 }
 
 /// Has the thread leave, and waits for that in the calling one, but not for long: what it does from here on the system may not allow.
@@ -59,17 +56,11 @@ pub fn wait_for_its_end() {
     if STATE.compare_exchange(AT_WORK, LEAVING, AcqRel, Relaxed).is_err() {
         return;
     }
-    let (word, wake) = (&raw const STATE as usize, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize);
-    // SAFETY: a word of ours.
-    unsafe { sys::call3(libc::SYS_futex, word, wake, 1) };
+    sys::wake(&STATE);
     guard::call_sampler();
     let began = sys::now_in_handler();
     while STATE.load(Acquire) != NONE && sys::now_in_handler() - began < LEAVING_NS {
-        // SAFETY: reads a constant.
-        unsafe {
-            let short = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
-            sys::call3(libc::SYS_nanosleep, &raw const short as usize, 0, 0)
-        };
+        sys::wait_on(&STATE, LEAVING, 100_000);
     }
 }
 
