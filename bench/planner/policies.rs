@@ -103,6 +103,7 @@ fn made_up(count: u64) -> Observed {
             lines: None,
             chunks: vec![],
             lives: vec![],
+            starts: vec![],
             nodes: vec![],
             placed: vec![],
         });

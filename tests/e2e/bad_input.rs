@@ -104,7 +104,7 @@ fn plans_that_are_none() {
     fs::write(room.path("half.toml"), &good[..good.len() / 2]).expect("writing");
     fs::write(room.path("foreign.toml"), "[package]\nname = \"other\"\n").expect("writing");
     fs::write(room.path("binary.toml"), [0u8, 255, 17, 200]).expect("writing");
-    fs::write(room.path("newer.toml"), change("version = 3", "version = 99")).expect("writing");
+    fs::write(room.path("newer.toml"), change("version = 4", "version = 99")).expect("writing");
     fs::write(room.path("tier.toml"), change("default_tier = \"", "default_tier = \"no-such-")).expect("writing");
     for name in ["empty", "half", "foreign", "binary", "newer", "tier", "missing"] {
         let file = format!("{name}.toml");

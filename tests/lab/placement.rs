@@ -132,14 +132,45 @@ fn what_a_phase_uses_is_in_fast_memory_when_it_begins() {
         assert_eq!(told.len(), 7, "{}", ended.stderr);
         for &(name, fast, slow) in &told[3..] {
             let wanted = if name == "third" { 1.0 } else { share };
-            let is = fast as f64 / (fast + slow) as f64;
-            assert!((is - wanted).abs() <= 0.01 && fast + slow == 1024, "{file}: {name}: {}", ended.stderr);
+            assert!((is_fast(fast, slow) - wanted).abs() <= 0.01, "{file}: {name}: {}", ended.stderr);
         }
         let moved = landing(&figures).moved.expect("the plan has phases");
         println!("{moved:?}");
         // Each of the last four turns at least moves one array there and one back.
         assert!(moved.objects >= 8 && moved.there.is_some_and(|share| share >= 0.99), "{moved:?}");
     }
+}
+
+/// The same program without parallel regions, which allocates in each turn: its turns are found to come round, known again by their
+/// allocations, and go on to be when there are more than were profiled.
+#[test]
+fn a_loop_is_followed_for_longer_than_it_was_profiled() {
+    let lab = Lab::enter();
+    let (turns, hearth) = (program("turns-serial"), hearth());
+    let one = ["--fast", "8MiB", "--vcpus", "1"];
+    let record = [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--"];
+    lab.run(&["--fast", "64MiB", "--vcpus", "1"], &[&record[..], &[&*turns, "13", "400000"]].concat());
+    let plan = ["plan", "p.hearth", "--platform", PLATFORM, "--policy", "phase-local", "--fast", "6MiB"];
+    lab.room.hearth(&[&plan[..], &["-o", "plan.toml"]].concat()).expect(0);
+    let text = fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");
+    let phases: Vec<&str> = text.lines().filter(|l| l.starts_with("begins") || l.starts_with("every")).collect();
+    let alike = |lines: &[&str]| lines[0].contains("an allocation of alloc_text") && lines[1].starts_with("every = 3 ");
+    assert!(phases.len() == 6 && phases.chunks(2).all(alike), "{text}");
+    let (ended, figures) = lab.run(&[&["--placement", "plan:plan.toml"], &one[..]].concat(), &[&turns, "20", "400000"]);
+    assert!(ended.stdout.lines().any(|l| l == "right"), "{}", ended.stdout);
+    let told: Vec<(&str, u64, u64)> = ended.stderr.lines().filter_map(turn).collect();
+    assert_eq!(told.len(), 20, "{}", ended.stderr);
+    // What the first turns have depends on where the loop was seen to begin.
+    assert!(told[4..].iter().all(|&(_, fast, slow)| is_fast(fast, slow) >= 0.99), "{}", ended.stderr);
+    let moved = landing(&figures).moved.expect("the plan has phases");
+    println!("{moved:?}");
+    assert!(moved.objects >= 32 && moved.there.is_some_and(|share| share >= 0.99), "{moved:?}");
+}
+
+/// The share of an array of `turns` that is fast.
+fn is_fast(fast: u64, slow: u64) -> f64 {
+    assert_eq!(fast + slow, 1024, "pages of 4 MiB");
+    fast as f64 / 1024.0
 }
 
 /// `turn N: ARRAY FAST SLOW`

@@ -2,9 +2,10 @@
  *
  *   turns TURNS [LOADS]
  *
- * A turn is a parallel region in which one array, by turns, is read by so many loads (a million if not given) that wait for each other,
- * and its sum. Of the arrays one is a variable. Prints `turn N: ARRAY PAGES-ON-NODE-0 PAGES-ON-NODE-1`, as the kernel tells in
- * the middle of each turn; at last, whether all sums are right.
+ * A turn is a parallel region in which one array, by turns, is read by so many loads (a million if not given) that wait for each other.
+ * Of the arrays one is a variable. Each turn has a buffer of its own for what it prints. Built without OpenMP (turns-serial) it has no regions, and the
+ * buffers are what a turn is known by. Prints `turn N: ARRAY PAGES-ON-NODE-0 PAGES-ON-NODE-1`, as the kernel tells in
+ * the middle of each turn; at last, whether all loads were right.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -38,7 +39,9 @@ static void **chase(void **p, long loads) {
   return p;
 }
 
-static void say(long turn, const char *name, char *array) {
+__attribute__((noinline)) static char *alloc_text(void) { return must(malloc(1 << 16)); }
+
+static void say(char *text, long turn, const char *name, char *array) {
   static void *page[BYTES / PAGE];
   static int node[BYTES / PAGE];
   long on[2] = {0, 0};
@@ -46,7 +49,8 @@ static void say(long turn, const char *name, char *array) {
   if (syscall(SYS_move_pages, 0, (unsigned long)(BYTES / PAGE), page, NULL, node, 0)) perror("turns: move_pages");
   for (long i = 0; i < BYTES / PAGE; i++)
     if (node[i] == 0 || node[i] == 1) on[node[i]]++;
-  fprintf(stderr, "turn %ld: %s %ld %ld\n", turn, name, on[0], on[1]);
+  snprintf(text, 1 << 16, "turn %ld: %s %ld %ld\n", turn, name, on[0], on[1]);
+  fputs(text, stderr);
 }
 
 int main(int argc, char **argv) {
@@ -65,15 +69,17 @@ int main(int argc, char **argv) {
   int right = 1;
   for (long turn = 0; turn < turns; turn++) {
     const int a = (int)(turn % ARRAYS);
+    char *text = alloc_text();
 #pragma omp parallel num_threads(2)
     {
 #pragma omp master
       {
         at[a] = chase(at[a], loads / 2);
-        say(turn, name[a], array[a]);
+        say(text, turn, name[a], array[a]);
         at[a] = chase(at[a], loads / 2);
       }
     }
+    free(text);
   }
   for (int a = 0; a < ARRAYS; a++) {
     const long times = turns / ARRAYS + (a < turns % ARRAYS), steps = (long)((unsigned long)(times * (loads / 2 * 2)) % LINES);

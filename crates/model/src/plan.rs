@@ -4,10 +4,11 @@ use crate::site::{Frame, SiteId, SiteKind};
 use crate::split::Split;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 /// Version of the plan file this build writes; it reads this and older ones.
-pub const PLAN_VERSION: u32 = 3;
+pub const PLAN_VERSION: u32 = 4;
 
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,15 +43,19 @@ impl Plan {
     }
 }
 
-/// A phase: it begins with a parallel region, and says of some sites where their objects are from then on.
+/// A phase: it begins with a parallel region or an allocation, and says of some sites where their objects are from then on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedPhase {
-    /// The region's function, as a site of one frame.
+    /// The region's function, as a site of one frame; or the site that allocates.
     pub begins: SiteId,
-    /// Which beginning of a region of this function it is, from 1.
+    /// Which beginning of a region of this function it is, or which allocation of this site, from 1.
     pub number: u64,
-    /// The function.
-    pub frame: Frame,
+    /// It begins anew with each so many after that; none: it begins once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<NonZeroU64>,
+    /// The region's function; none: it begins with an allocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame: Option<Frame>,
     /// What moves, in this order: what leaves a faster tier first.
     #[serde(rename = "move")]
     pub moves: Vec<PlannedMove>,
@@ -121,20 +126,45 @@ fn target(tier: &str, split: &Option<Split>) -> String {
 }
 
 impl Plan {
-    /// Where a site is moved to while the program runs, in words, one for each move: `dram as of beginning 3 of solve`.
+    /// Where a site is moved to while the program runs, in words, one for each move: `dram as of beginning 3 of solve`,
+    /// `cxl as of allocation 2 of grid, and of each 4th after it`.
     pub fn moves_of(&self, site: SiteId) -> Vec<String> {
         let moves = self.phases.iter().flat_map(|p| p.moves.iter().map(move |m| (p, m)));
         let here = moves.filter(|(_, m)| m.site == site);
-        here.map(|(p, m)| format!("{} as of beginning {} of {}", target(&m.tier, &m.split), p.number, p.function()))
-            .collect()
+        here.map(|(p, m)| format!("{} as of {}", target(&m.tier, &m.split), self.begins(p))).collect()
+    }
+
+    /// What a phase begins with, in words.
+    pub fn begins(&self, phase: &PlannedPhase) -> String {
+        let first = match &phase.frame {
+            Some(frame) => {
+                let function = frame.source.first().map_or_else(|| frame.place(), |line| line.function.clone());
+                format!("beginning {} of {function}", phase.number)
+            }
+            None => {
+                let site = self.sites.iter().find(|s| s.id == phase.begins);
+                let label = site.map_or_else(|| phase.begins.to_string(), |s| s.label.clone());
+                format!("allocation {} of {label}", phase.number)
+            }
+        };
+        match phase.every.map(NonZeroU64::get) {
+            None => first,
+            Some(1) => format!("{first}, and of each after it"),
+            Some(every) => format!("{first}, and of each {} after it", ordinal(every)),
+        }
     }
 }
 
-impl PlannedPhase {
-    /// The region's function, for people.
-    pub fn function(&self) -> String {
-        self.frame.source.first().map_or_else(|| self.frame.place(), |line| line.function.clone())
-    }
+/// `2nd`, `13th`.
+fn ordinal(n: u64) -> String {
+    let ending = match (n % 100, n % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{n}{ending}")
 }
 
 impl PlannedSite {

@@ -1,11 +1,13 @@
 //! From the tiers and the placements of a policy to a plan: the part that is the same for every policy.
 
 use crate::Task;
+use crate::cost::segments::Kind;
 use crate::cost::{Prediction, Shares, landing, rest};
 use crate::schedule::{self, Place, Step};
 use model::label::labels;
 use model::plan::PLAN_VERSION;
 use model::{Bytes, Parts, Plan, PlannedMove, PlannedPhase, PlannedSite, PlannedTier, Split};
+use std::num::NonZeroU64;
 
 /// Where a policy puts a site.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,17 +79,25 @@ pub fn assemble(policy: &str, task: &Task<'_>, decision: Decision) -> Plan {
     let (observed, tiers) = (task.observed, &task.tiers);
     let id = |site: usize| observed.sites[site].site.id;
     let phases = steps.into_iter().filter_map(|step| {
-        let region = &observed.regions[task.segments()[step.segment].region?];
+        let begins = task.segments()[step.segment].begins?;
         let name = |tier: usize| tiers[tier].tier.name.clone();
         let moved = |(site, to): (usize, Place)| PlannedMove {
             site: id(site),
             tier: name(to.tier),
             split: Parts::spread(to.parts).map(|parts| Split { parts, rest: name(to.rest) }),
         };
+        let (begins_with, frame) = match begins.event.kind {
+            Kind::Region(function) => {
+                let of = |r: &&model::observed::Region| r.id == function;
+                (function, Some(observed.regions.iter().find(of)?.frame.clone()))
+            }
+            Kind::Allocation(site) => (id(site), None),
+        };
         Some(PlannedPhase {
-            begins: region.id,
-            number: region.number,
-            frame: region.frame.clone(),
+            begins: begins_with,
+            number: begins.event.number,
+            every: begins.every.and_then(NonZeroU64::new),
+            frame,
             moves: step.moves.into_iter().map(moved).collect(),
         })
     });

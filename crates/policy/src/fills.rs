@@ -39,9 +39,12 @@ pub fn best(task: &Task<'_>, fixed: &[usize]) -> Option<Vec<Vec<Place>>> {
         states.iter().zip(&times).map(|(s, t)| if whole(s) { t[0] } else { f64::INFINITY }).collect();
     let mut came_from: Vec<Vec<usize>> = Vec::new();
     for segment in 1..segments {
+        // What leads from the end of a loop to its beginning is left out here; who takes the schedule reckons with it.
+        let on = |p: &(usize, usize, f64)| p.1 == segment && p.0 < segment;
+        let often = task.segments().passages().find(on).map_or(1.0, |p| p.2);
         let from = |to: usize| {
-            let costs =
-                (0..states.len()).map(|s| (s, least[s] + moving(task, &differing, [&states[s], &states[to]], segment)));
+            let cost = |s: usize| moving(task, &differing, [&states[s], &states[to]], segment) * often;
+            let costs = (0..states.len()).map(|s| (s, least[s] + cost(s)));
             costs.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there is a state")
         };
         let chosen: Vec<(usize, f64)> = (0..states.len()).map(from).collect();
@@ -112,8 +115,8 @@ fn times(task: &Task<'_>, places: &[Place]) -> Vec<f64> {
 /// Time of a segment.
 fn time(task: &Task<'_>, shares: &Shares, segment: usize) -> f64 {
     let model = task.model();
-    let intervals = &model.demand.intervals[task.segments()[segment].intervals.clone()];
-    intervals.iter().map(|i| model.interval(i, shares)).sum()
+    let intervals = task.segments()[segment].intervals.iter().map(|&i| &model.demand.intervals[i]);
+    intervals.map(|i| model.interval(i, shares)).sum()
 }
 
 /// What it takes to get from one to the other when a segment begins; these sites may be elsewhere then.

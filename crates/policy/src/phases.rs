@@ -70,7 +70,7 @@ impl Machine {
 /// What is in fast memory in each phase, and what that is predicted to gain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// For each phase, of each object.
+    /// For each phase, of each object; of several iterations as in the second one.
     pub fast: Vec<Vec<bool>>,
     /// Moves into and out of fast memory, from everything slow through one iteration.
     pub moves: usize,
@@ -110,13 +110,13 @@ impl Loop {
     pub fn phase_local(&self, machine: &Machine) -> Schedule {
         let mut resident = vec![false; self.sizes.len()];
         let first = self.iteration(machine, &mut resident);
-        let mut gain = first.gain;
-        if self.iterations > 1 {
-            // From the second one on iterations begin with what the one before has left.
-            let steady = self.iteration(machine, &mut resident);
-            gain += steady.gain * (self.iterations - 1) as f64;
+        if self.iterations == 1 {
+            return first;
         }
-        Schedule { gain, ..first }
+        // From the second one on iterations begin with what the one before has left.
+        let steady = self.iteration(machine, &mut resident);
+        let gain = first.gain + steady.gain * (self.iterations - 1) as f64;
+        Schedule { gain, fast: steady.fast, ..first }
     }
 
     /// One iteration from what is resident when it begins.

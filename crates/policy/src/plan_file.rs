@@ -11,6 +11,7 @@ use model::{
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write as _};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml_writer::{ToTomlValue, TomlStringBuilder};
@@ -84,7 +85,7 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
 # You may edit it: change the `tier` of a site to the name of another [[tier]], change a `budget`, or delete sites
 # (they then go to `default_tier`). Tiers are listed fastest first, sites hottest first within each tier.
 # `parts = \"24/64\"` with `rest = \"TIER\"` splits each object of a site: so many of its 64 parts go to `tier`.
-# A [[phase]] begins with a parallel region, and says where the objects of some sites are from then on: `tier` is where they begin.
+# A [[phase]] says where the objects of some sites are once it begins; the `tier` of a site is where they are at first.
 # Sizes are bytes, or texts such as \"12 GiB\". `why`, `label` and `miss_share` explain; they decide nothing.
 
 ",
@@ -129,21 +130,26 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
     }
     for phase in &plan.phases {
         writeln!(out, "\n[[phase]]")?;
-        writeln!(out, "begins = {}  # a parallel region of the function below", quoted(&phase.begins.to_string()))?;
+        let label = |id| plan.sites.iter().find(|s| s.id == id).map_or("", |s| &s.label).replace(char::is_control, " ");
+        let with = match &phase.frame {
+            Some(_) => "a parallel region of the function below".to_string(),
+            None => format!("an allocation of {}", label(phase.begins)),
+        };
+        writeln!(out, "begins = {}  # {with}", quoted(&phase.begins.to_string()))?;
         writeln!(out, "number = {}  # which one of them", phase.number)?;
-        write_frames(out, std::slice::from_ref(&phase.frame), modules)?;
+        if let Some(every) = phase.every {
+            writeln!(out, "every = {every}  # and again with each so many after it")?;
+        }
+        if let Some(frame) = &phase.frame {
+            write_frames(out, std::slice::from_ref(frame), modules)?;
+        }
         writeln!(out, "move = [  # first to last")?;
         for m in &phase.moves {
-            let label = plan.sites.iter().find(|s| s.id == m.site).map_or("", |s| &s.label);
             let (site, tier) = (quoted(&m.site.to_string()), quoted(&m.tier));
             let split = m.split.as_ref().map_or(String::new(), |s| {
                 format!(", parts = {}, rest = {}", quoted(&s.parts.to_string()), quoted(&s.rest))
             });
-            writeln!(
-                out,
-                "    {{ site = {site}, tier = {tier}{split} }},  # {}",
-                label.replace(char::is_control, " ")
-            )?;
+            writeln!(out, "    {{ site = {site}, tier = {tier}{split} }},  # {}", label(m.site))?;
         }
         writeln!(out, "]")?;
     }
@@ -226,7 +232,8 @@ impl ModuleNames {
     fn of(plan: &Plan) -> ModuleNames {
         let mut names = ModuleNames { in_order: Vec::new(), by_module: HashMap::new() };
         let mut taken: HashSet<String> = HashSet::new();
-        let frames = plan.sites.iter().flat_map(|s| &s.frames).chain(plan.phases.iter().map(|p| &p.frame));
+        let frames =
+            plan.sites.iter().flat_map(|s| &s.frames).chain(plan.phases.iter().filter_map(|p| p.frame.as_ref()));
         for module in frames.filter_map(|f| f.module.as_ref()) {
             if names.by_module.contains_key(module) {
                 continue;
@@ -280,7 +287,8 @@ struct FileTable {
 struct PhaseTable {
     begins: Spanned<String>,
     number: Spanned<u64>,
-    frames: Vec<Spanned<String>>,
+    every: Option<Spanned<u64>>,
+    frames: Option<Vec<Spanned<String>>>,
     #[serde(rename = "move")]
     moves: Vec<MoveTable>,
 }
@@ -443,14 +451,34 @@ fn phases(
     let phase = |table: PhaseTable| -> Result<PlannedPhase, Fault> {
         let begins = id(&table.begins)?;
         if *table.number.get_ref() == 0 {
-            return Err((table.number.span(), "regions are counted from 1".to_string()));
+            return Err((table.number.span(), "regions and allocations are counted from 1".to_string()));
         }
-        let frame = match <[Frame; 1]>::try_from(frames(&table.frames, modules)?) {
-            Ok([frame]) => frame,
-            Err(_) => return Err((table.begins.span(), "`frames` of a phase are its one function".to_string())),
+        let every = match table.every {
+            Some(every) => match NonZeroU64::new(*every.get_ref()) {
+                Some(every) => Some(every),
+                None => {
+                    return Err((
+                        every.span(),
+                        "`every` is 1 or more; leave it out of a phase that begins once".to_string(),
+                    ));
+                }
+            },
+            None => None,
         };
+        let frame = match table.frames.map(|all| frames(&all, modules).map(<[Frame; 1]>::try_from)).transpose()? {
+            Some(Ok([frame])) => Some(frame),
+            Some(Err(_)) => return Err((table.begins.span(), "`frames` of a phase are its one function".to_string())),
+            None => None,
+        };
+        let allocates = |s: &PlannedSite| s.id == begins && s.kind == SiteKind::Allocation;
+        if frame.is_none() && !sites.iter().any(allocates) {
+            let problem = format!(
+                "no site of this plan allocates as {begins}; a phase begins with an allocation of one, or with a parallel region whose function is its `frames`"
+            );
+            return Err((table.begins.span(), problem));
+        }
         let moves = table.moves.into_iter().map(moved).collect::<Result<_, _>>()?;
-        Ok(PlannedPhase { begins, number: table.number.into_inner(), frame, moves })
+        Ok(PlannedPhase { begins, number: table.number.into_inner(), every, frame, moves })
     };
     tables.into_iter().map(phase).collect()
 }

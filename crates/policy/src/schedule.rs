@@ -2,6 +2,7 @@
 //! can be moved at all.
 
 use crate::Task;
+use crate::cost::segments::Segments;
 use crate::cost::{Prediction, Shares, migration, rest};
 use model::{Bytes, Parts, SiteKind};
 
@@ -43,7 +44,7 @@ impl Place {
     }
 }
 
-/// What moves when a segment begins.
+/// What moves when a segment begins; in one that comes back, each time that it does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The segment, by its number in [`Task::segments`]; never the first one.
@@ -76,18 +77,24 @@ pub fn alive(task: &Task<'_>, site: usize, segment: usize) -> Bytes {
     Bytes(alive.min(task.size(site).0))
 }
 
-/// The steps from one place of each site to the next, segment by segment; in each, what leaves faster tiers comes first.
-pub fn steps(by_segment: &[Vec<Place>]) -> Vec<Step> {
+/// The steps from one place of each site to the next, segment by segment; in each, what leaves faster tiers comes first. What begins a loop
+/// is reached from before it and from its end, and puts in place what differs from either.
+pub fn steps(segments: &Segments, by_segment: &[Vec<Place>]) -> Vec<Step> {
     let mut out = Vec::new();
-    for (segment, pair) in by_segment.windows(2).enumerate() {
+    for (segment, to) in by_segment.iter().enumerate().skip(1) {
+        let before: Vec<&Vec<Place>> =
+            segments.passages().filter(|p| p.1 == segment).map(|p| &by_segment[p.0]).collect();
         let changed = |leaves: bool| {
-            let both = pair[0].iter().zip(&pair[1]).enumerate();
-            both.filter(move |(_, (from, to))| from != to && (to.slowness() > from.slowness()) == leaves)
-                .map(|(site, (_, &to))| (site, to))
+            let sites = to.iter().copied().enumerate();
+            let before = &before;
+            sites.filter(move |&(site, to)| {
+                let mut from = before.iter().map(|b| b[site]).filter(|from| *from != to);
+                from.next().is_some_and(|from| (to.slowness() > from.slowness()) == leaves)
+            })
         };
         let moves: Vec<(usize, Place)> = changed(true).chain(changed(false)).collect();
         if !moves.is_empty() {
-            out.push(Step { segment: segment + 1, moves });
+            out.push(Step { segment, moves });
         }
     }
     out
@@ -107,18 +114,23 @@ pub fn take(task: &Task<'_>, bytes: Bytes, from: &[f64], to: &[f64]) -> (Bytes, 
 
 /// The shares of a placement that begins with these and changes by these steps in each segment; bytes that move, and the ns that it takes.
 fn follow(task: &Task<'_>, first: &Shares, steps: &[Step]) -> (Vec<Shares>, Bytes, f64) {
-    let (mut now, mut moved, mut cost) = (first.clone(), Bytes(0), 0.0);
+    let mut now = first.clone();
     let mut by_segment = Vec::new();
     for segment in 0..task.segments().len() {
         for &(site, to) in steps.iter().filter(|s| s.segment == segment).flat_map(|s| &s.moves) {
-            let after = to.shares(task.tiers.len());
-            let (bytes, ns) = take(task, alive(task, site, segment), now.bytes_of(site), &after);
-            moved += bytes;
-            cost += ns;
-            now.split(site, &after);
+            now.split(site, &to.shares(task.tiers.len()));
         }
         rest::lands(task, &mut now);
         by_segment.push(now.clone());
+    }
+    let (mut moved, mut cost) = (Bytes(0), 0.0);
+    for (from, to, times) in task.segments().passages() {
+        for &(site, _) in steps.iter().filter(|s| s.segment == to).flat_map(|s| &s.moves) {
+            let [before, after] = [from, to].map(|segment| by_segment[segment].bytes_of(site));
+            let (bytes, ns) = take(task, alive(task, site, to), before, after);
+            moved += Bytes((bytes.0 as f64 * times) as u64);
+            cost += ns * times;
+        }
     }
     (by_segment, moved, cost)
 }
@@ -134,8 +146,8 @@ pub fn predict(task: &Task<'_>, first: &Shares, steps: &[Step]) -> (Prediction, 
         return (task.model().predict(first), Bytes(0));
     }
     let (by_segment, moved, cost) = follow(task, first, steps);
-    let of = |interval: usize| task.segments().iter().position(|s| s.intervals.contains(&interval)).unwrap_or(0);
-    let mut prediction = task.model().predict_each(|interval| &by_segment[of(interval)]);
+    let of = task.segments().of_intervals(task.model().demand.intervals.len());
+    let mut prediction = task.model().predict_each(|interval| &by_segment[of[interval]]);
     prediction.time += cost;
     (prediction, moved)
 }

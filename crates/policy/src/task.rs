@@ -2,7 +2,7 @@
 
 use crate::cost::heat::Heat;
 use crate::cost::lives::Lives;
-use crate::cost::segments::{self, Segment};
+use crate::cost::segments::{self, Segments};
 use crate::cost::{Model, Shares};
 use crate::tiers::{self, TierUse};
 use crate::{Error, Options, SizeBy};
@@ -21,7 +21,7 @@ pub struct Task<'a> {
     pub options: &'a Options,
     model: OnceCell<Model>,
     lives: OnceCell<Lives>,
-    segments: OnceCell<Vec<Segment>>,
+    segments: OnceCell<Segments>,
     heat: OnceCell<Vec<Option<Heat>>>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Task<'a> {
     }
 
     /// Stretches of the run between which a placement may change; looked up when first asked for.
-    pub fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &Segments {
         self.segments.get_or_init(|| segments::of(self.observed, &self.model().demand))
     }
 

@@ -218,6 +218,8 @@ pub(crate) fn add(to: &mut SiteUse, other: &SiteUse) {
     to.store_misses += other.store_misses;
     to.samples += other.samples;
     to.lives.extend(&other.lives);
+    // Objects are counted in each run by itself.
+    to.starts.clear();
     for chunk in &other.chunks {
         match to.chunks.iter_mut().find(|c| (c.class, c.offset) == (chunk.class, chunk.offset)) {
             Some(there) => add_chunk(there, chunk),
@@ -429,6 +431,7 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
         (site.first_alloc, site.last_free) = (later(site.first_alloc, clock), later(site.last_free, clock));
         site.mean_lifetime = later(site.mean_lifetime, clock);
         site.total_lifetime = later(site.total_lifetime, clock);
+        site.starts.clear();
         site.lives =
             site.lives.iter().map(|l| Life { from: later(l.from, clock), to: later(l.to, clock), ..*l }).collect();
     }
@@ -445,7 +448,7 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
         elsewhere: rates.elsewhere.clone(),
         rest: rates.rest.map(more),
         sites,
-        // When regions begin is known of the run with the sizes, and what happens then of the other one.
+        // When regions begin (and sites allocate) is known of the run with the sizes, and what happens then of the other one.
         regions: Vec::new(),
         ..sizes.clone()
     };

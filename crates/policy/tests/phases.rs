@@ -49,7 +49,7 @@ fn least(task: &Task<'_>, sites: usize, fit: usize) -> f64 {
             continue;
         }
         let first = hearth_policy::cost::landing::shares(task, &all[0]);
-        best = best.min(schedule::predict(task, &first, &schedule::steps(&places)).0.time);
+        best = best.min(schedule::predict(task, &first, &schedule::steps(task.segments(), &places)).0.time);
     }
     best
 }
@@ -133,14 +133,127 @@ fn nothing_moves_where_it_does_not_pay_or_nothing_is_known_of_phases() {
     assert_eq!(steps(&mapped), [], "mappings cannot be moved");
 }
 
+/// What each segment begins with (which number, and how often), and its intervals.
+fn cuts(task: &Task<'_>) -> Vec<(Option<(u64, Option<u64>)>, Vec<usize>)> {
+    task.segments().iter().map(|s| (s.begins.map(|b| (b.event.number, b.every)), s.intervals.clone())).collect()
+}
+
+/// Two phases by turns, after something else and before the end: the iterations are one, so that a plan is for any number of them.
+#[test]
+fn the_iterations_of_a_loop_are_one() {
+    let (a, b, start): (&[f64], &[f64], &[f64]) = (&[2e5, 0.0, 0.0], &[0.0, 2e5, 0.0], &[0.0, 0.0, 1e5]);
+    let mut rows = vec![start, start];
+    (0..7).for_each(|_| rows.extend([a, a, b]));
+    rows.extend([start]);
+    let seen = by_turns(&rows);
+    let (machine, options) = (two(), room(1));
+    let task = Task::new(&seen, &machine, &options).unwrap();
+    let every = |from: usize, of: &[usize]| -> Vec<usize> {
+        (0..7).flat_map(|n| of.iter().map(move |i| from + 3 * n + i)).collect()
+    };
+    let expected = [
+        (None, vec![0, 1]),
+        (Some((3, Some(3))), every(2, &[0, 1])),
+        (Some((5, Some(3))), every(2, &[2])),
+        (Some((24, None)), vec![23]),
+    ];
+    assert_eq!(cuts(&task), expected);
+    let repeat = task.segments().repeat.clone().unwrap();
+    assert_eq!((repeat.body, repeat.began), (1..3, 14));
+    // Into the loop, to its second phase 7 times, back 6 times, and out of it.
+    let passages: Vec<_> = task.segments().passages().collect();
+    assert_eq!(passages, [(0, 1, 1.0), (1, 2, 7.0), (2, 3, 1.0), (2, 1, 6.0)]);
+    let solved = exact::solve(&task, Duration::from_secs(10)).unwrap();
+    assert!((solved.time / least(&task, 3, 1) - 1.0).abs() < 1e-9, "{} {}", solved.time, least(&task, 3, 1));
+    assert!(solved.bound <= solved.time, "{} {}", solved.bound, solved.time);
+    let plan = policies::find("exact").unwrap().decide(&seen, &machine, &options).unwrap();
+    let told = |p: &PlannedPhase| (p.begins, p.number, p.every.map(|e| e.get()), p.frame.is_some());
+    assert_eq!(
+        plan.phases.iter().map(told).collect::<Vec<_>>()[..2],
+        [(SiteId(77), 3, Some(3), true), (SiteId(77), 5, Some(3), true)]
+    );
+    let site = |n: usize| plan.phases[n].moves.iter().map(|m| (m.site.0, m.tier.as_str())).collect::<Vec<_>>();
+    // The first phase is reached from before the loop and from its end, and undoes either.
+    assert_eq!(site(0), [(2, "cxl"), (3, "cxl"), (1, "dram")]);
+    assert_eq!(site(1), [(1, "cxl"), (2, "dram")]);
+    assert_eq!(
+        plan.moves_of(SiteId(1)),
+        [
+            "dram as of beginning 3 of f1, and of each 3rd after it".to_string(),
+            "cxl as of beginning 5 of f1, and of each 3rd after it".to_string()
+        ]
+    );
+}
+
+/// What moves in a folded run is what would move in the run as it was: the same time, and the same bytes.
+#[test]
+fn a_loop_is_predicted_as_the_run_that_it_was() {
+    let (a, b): (&[f64], &[f64]) = (&[2e5, 1e3], &[1e3, 2e5]);
+    let seen = by_turns(&[a, b, a, b, a, b, a, b]);
+    let mut unfolded = seen.clone();
+    // Functions of their own: nothing comes back.
+    unfolded.regions.iter_mut().enumerate().for_each(|(n, r)| (r.id, r.number) = (SiteId(100 + n as u64), 1));
+    let (machine, options) = (two(), room(1));
+    let [folded, flat] = [&seen, &unfolded].map(|seen| {
+        let task = Task::new(seen, &machine, &options).unwrap();
+        let solved = exact::solve(&task, Duration::from_secs(10)).unwrap();
+        let (prediction, moved) = solved.decision.predict(&task);
+        (task.segments().len(), prediction.time, moved)
+    });
+    assert_eq!((folded.0, flat.0), (3, 8));
+    assert!((folded.1 / flat.1 - 1.0).abs() < 1e-9, "{folded:?} {flat:?}");
+    assert_eq!(folded.2, flat.2);
+    assert_eq!(folded.2, Bytes(7 * 2 * SIZE));
+}
+
+/// Without regions, and with a site that allocates in each iteration: its allocations are what phases begin with.
+#[test]
+fn phases_begin_with_allocations_too() {
+    let (a, b): (&[f64], &[f64]) = (&[2e5, 0.0], &[0.0, 2e5]);
+    let mut seen = by_turns(&[a, b, a, b, a, b, a, b]);
+    seen.regions.clear();
+    let starts: Vec<Nanos> = seen.timeline.iter().map(|p| Nanos(p.at.0 + 1_000_000)).collect();
+    let buffer = SiteUse { objects: 8, starts, ..site(3, 8192, 0.0, 0.0) };
+    seen.sites.push(buffer);
+    let (machine, options) = (two(), room(1));
+    let plan = policies::find("exact").unwrap().decide(&seen, &machine, &options).unwrap();
+    let told = |p: &PlannedPhase| (p.begins, p.number, p.every.map(|e| e.get()), p.frame.clone());
+    let expected = [(SiteId(3), 2, Some(2), None), (SiteId(3), 3, Some(2), None)];
+    assert_eq!(plan.phases.iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(plan.moves_of(SiteId(1))[1], "dram as of allocation 3 of f3 (app.c:3), and of each 2nd after it");
+    let text = hearth_policy::plan_file::to_toml(&plan);
+    assert_eq!(hearth_policy::plan_file::from_toml(&text).unwrap(), plan);
+    // Each process counts its own, and the profile does not say whose each is.
+    seen.processes = 2;
+    let plan = policies::find("exact").unwrap().decide(&seen, &machine, &options).unwrap();
+    assert_eq!(plan.phases, []);
+}
+
+/// Behaviour by chance is no loop, whatever its regions.
+#[test]
+fn what_does_not_come_back_is_no_loop() {
+    let mut dice = 3u64;
+    let mut next = |below: u64| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) % below
+    };
+    for _ in 0..20 {
+        let row = |hot: u64| -> Vec<f64> { (0..5).map(|s| if s == hot { 2e5 } else { 0.0 }).collect() };
+        let rows: Vec<Vec<f64>> = (0..20).map(|_| row(next(5))).collect();
+        let seen = by_turns(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let (machine, options) = (two(), room(1));
+        let task = Task::new(&seen, &machine, &options).unwrap();
+        assert_eq!(task.segments().repeat, None, "{rows:?}");
+    }
+}
+
 #[test]
 fn segments_are_as_many_as_the_run_has_phases() {
     let (a, b): (&[f64], &[f64]) = (&[1e5, 1e3], &[2e3, 1e5]);
     let seen = by_turns(&[a, a, a, b, b, a, a, a]);
     let (machine, options) = (two(), room(1));
     let task = Task::new(&seen, &machine, &options).unwrap();
-    let cuts: Vec<_> = task.segments().iter().map(|s| (s.region, s.intervals.clone())).collect();
-    assert_eq!(cuts, [(None, 0..3), (Some(3), 3..5), (Some(5), 5..8)]);
+    assert_eq!(cuts(&task), [(None, vec![0, 1, 2]), (Some((4, None)), vec![3, 4]), (Some((6, None)), vec![5, 6, 7])]);
 }
 
 /// A thousand regions in two intervals: one cut at most, at the region nearest to the edge, and the plan says how few phases it knows.
@@ -153,9 +266,8 @@ fn more_phases_than_data_are_as_many_as_the_data_tell_apart() {
         (0..1000).map(|n| Region { number: n + 1, at: Nanos(n * seen.duration.0 / 1000), ..first.clone() }).collect();
     let (machine, options) = (two(), room(1));
     let task = Task::new(&seen, &machine, &options).unwrap();
-    let cuts: Vec<_> =
-        task.segments().iter().map(|s| (s.region.map(|r| seen.regions[r].at.0), s.intervals.clone())).collect();
-    assert_eq!(cuts, [(None, 0..1), (Some(half), 1..2)]);
+    assert_eq!(cuts(&task), [(None, vec![0]), (Some((501, None)), vec![1])]);
+    assert_eq!(task.segments()[1].at, half);
     let said = "The profile has 1000 beginnings of parallel regions and a timeline of 2, so at most 2 phases are told apart; a longer recording tells more.";
     for policy in policies::ALL {
         let decision = policy.decision(&task).unwrap();

@@ -6,6 +6,7 @@ use common::*;
 use hearth_policy::{Options, plan_file, policies};
 use model::*;
 use proptest::prelude::*;
+use std::num::NonZeroU64;
 use std::path::Path;
 
 fn example() -> Plan {
@@ -38,9 +39,17 @@ fn example() -> Plan {
     plan.phases = vec![PlannedPhase {
         begins: SiteId(0xfeed),
         number: 3,
-        frame,
+        every: NonZeroU64::new(2),
+        frame: Some(frame),
         moves: vec![moved(SiteId(2), "cxl"), moved(SiteId(0x1a2b_3c4d_5e6f_7081), "dram")],
     }];
+    plan.phases.push(PlannedPhase {
+        begins: SiteId(3),
+        number: 2,
+        every: None,
+        frame: None,
+        moves: vec![PlannedMove { site: SiteId(2), tier: "dram".into(), split: None }],
+    });
     plan
 }
 
@@ -64,7 +73,7 @@ fn a_file_is_read_or_the_reason_names_it() {
     assert!(plan_file::read(&path).unwrap_err().to_string().ends_with("make a plan of it with `hearth plan`"));
     std::fs::write(&path, b"\x7fELF\xff\xfe").unwrap();
     assert!(plan_file::read(&path).unwrap_err().to_string().ends_with("this is not a Hearth plan: it is not text"));
-    std::fs::write(&path, plan_file::to_toml(&plan).replace("version = 3", "version = 9")).unwrap();
+    std::fs::write(&path, plan_file::to_toml(&plan).replace("version = 4", "version = 9")).unwrap();
     let error = plan_file::read(&path).unwrap_err().to_string();
     assert!(error.starts_with(&format!("{}, line 10: this plan has version 9", path.display())), "{error}");
     std::fs::remove_file(&path).unwrap();
@@ -103,10 +112,10 @@ fn bad_plans_are_explained_with_their_line() {
     let good = plan_file::to_toml(&example());
     let line_of = |text: &str, what: &str| text[..text.find(what).unwrap()].matches('\n').count() + 1;
     let cases = [
-        ("version = 3", "version = 4", "version = 4", "this plan has version 4, and this Hearth reads up to version 3"),
-        ("version = 3", "version = 0", "version = 0", "there is no version 0"),
+        ("version = 4", "version = 5", "version = 5", "this plan has version 5, and this Hearth reads up to version 4"),
+        ("version = 4", "version = 0", "version = 0", "there is no version 0"),
         (
-            "version = 3",
+            "version = 4",
             "version = \"x\"",
             "version = \"x\"",
             "this is not a Hearth plan, or a damaged one: invalid type",
@@ -149,7 +158,26 @@ fn bad_plans_are_explained_with_their_line() {
         ("lmp+0x1a2b3c", "lmp+0x1a2z3c", "lmp+0x1a2z3c", "`lmp+0x1a2z3c` is not a frame"),
         ("lmp+0x1a2b3c", "lpm+0x1a2b3c", "lpm+0x1a2b3c", "no [[module]] of this plan is called `lpm`"),
         ("\"lmp+0x2b3c  main\"", "\"0x1\", \"  inlined into  g\"", "\"0x1\"", "there is no frame above"),
-        ("number = 3", "number = 0", "number = 0", "regions are counted from 1"),
+        ("number = 3", "number = 0", "number = 0", "regions and allocations are counted from 1"),
+        ("every = 2", "every = 0", "every = 0", "`every` is 1 or more"),
+        (
+            "every = 2  # and again with each so many after it\nframes = [",
+            "frames_were = [",
+            "frames_were",
+            "the plan is damaged: unknown field `frames_were`",
+        ),
+        (
+            "number = 2  # which one of them\n",
+            "number = 2\nframes = []\n",
+            "begins = \"0000000000000003\"",
+            "`frames` of a phase are its one function",
+        ),
+        (
+            "begins = \"0000000000000003\"",
+            "begins = \"0000000000000004\"",
+            "begins = \"0000000000000004\"",
+            "no site of this plan allocates as 0000000000000004",
+        ),
         ("begins = \"000000000000feed\"", "begins = \"feed\"", "begins = \"feed\"", "`feed` is not a site id"),
         ("tier = \"cxl\" },", "tier = \"hbm\" },", "tier = \"hbm\" },", "there is no tier `hbm`"),
         ("platform = \"bench\"", "platform = ", "platform = ", "this is not a Hearth plan, or a damaged one"),
@@ -253,7 +281,7 @@ prop_compose! {
                 peak: Bytes(peak), resident: resident.map(Bytes), frames,
             }).collect(),
             phases: phases.into_iter().map(|(begins, number, frame, moves)| PlannedPhase {
-                begins: SiteId(begins), number, frame,
+                begins: SiteId(begins), number, every: NonZeroU64::new(number / 2), frame: Some(frame),
                 moves: moves.into_iter().map(|(site, tier)| PlannedMove {
                     site: SiteId(site), split: split_of(site, &names, tier.get(&names)), tier: tier.get(&names).clone(),
                 }).collect(),

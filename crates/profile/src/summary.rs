@@ -21,6 +21,8 @@ const MAX_INTERVALS: u64 = 300;
 const MIN_INTERVAL_NS: u64 = 10_000_000;
 /// Objects of a site whose lives are told one by one: a picture has no room for more.
 const LIVES: usize = 32;
+/// Objects of a site whose beginnings are told one by one: as many as there may be intervals.
+const STARTS: usize = MAX_INTERVALS as usize;
 
 /// What the objects of a site add up to.
 #[derive(Clone, Default)]
@@ -36,6 +38,8 @@ struct Memory {
     live: Vec<u64>,
     /// The objects with the most bytes x time, then size, allocation and free.
     lives: BinaryHeap<Reverse<(u128, u64, u64, u64)>>,
+    /// When the first objects were allocated; one more than [`STARTS`]: there are too many.
+    starts: Vec<u64>,
     /// Bytes allocated by tier.
     placed: Vec<u64>,
 }
@@ -65,6 +69,9 @@ impl Memory {
     }
 
     fn lived(&mut self, size: u64, alloc: u64, free: u64) {
+        if self.starts.len() <= STARTS {
+            self.starts.push(alloc);
+        }
         let life = Reverse((u128::from(size) * u128::from(free - alloc), size, alloc, free));
         if self.lives.len() < LIVES {
             self.lives.push(life);
@@ -649,6 +656,10 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             .map(|Reverse((_, size, from, to))| Life { from: Nanos(*from), to: Nanos(*to), size: Bytes(*size) })
             .collect();
         lives.sort_by_key(|l| (l.from, l.to, l.size));
+        // Objects that are told together have none.
+        let known = memory.starts.len() <= STARTS && memory.starts.len() as u64 == memory.objects;
+        let mut starts: Vec<Nanos> = memory.starts.iter().filter(|_| known).map(|at| Nanos(*at)).collect();
+        starts.sort_unstable();
         let placed = if tiers.is_empty() { &[] } else { &memory.placed[..] };
         let resident: Option<Bytes> =
             (!nodes.is_empty()).then(|| nodes.iter().filter(|(n, _)| *n >= 0).map(|(_, b)| *b).sum());
@@ -672,6 +683,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             lines: lines.get(&Some(*row)).copied(),
             chunks: chunks::reported(gathered.chunks.get(row).map_or(&[], Vec::as_slice), &e.slices),
             lives,
+            starts,
             nodes,
             placed: placed.iter().map(|&b| Bytes(b)).collect(),
         });

@@ -7,6 +7,7 @@
 use crate::{Error, rebuilt, statics};
 use model::{Module, Plan, PlannedSite, PlannedTier, SiteId, SiteKind};
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wire::identity;
@@ -93,7 +94,7 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
                 }
             }
         }
-        match plan.phases.iter().filter(|p| p.frame.module.as_ref() == Some(module)).count() {
+        match plan.phases.iter().filter(|p| p.frame.as_ref().and_then(|f| f.module.as_ref()) == Some(module)).count() {
             0 => {}
             n => notes.push(format!(
                 "{} was rebuilt since it was profiled, and {n} phases begin in it: parallel regions are not found again in another build, so nothing moves with these",
@@ -121,8 +122,9 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
                 None => (model::Parts::OF, tier),
                 Some(s) => (s.parts.count(), tier_named(&s.rest, &who)?),
             };
-            let (region, number, site, parts) = (phase.begins.0, phase.number, m.site.0, parts as u8);
-            moves.push(ImageMove { region, number, site, tier, parts, rest });
+            let every = phase.every.map_or(0, NonZeroU64::get);
+            let (begins, number, site, parts) = (phase.begins.0, phase.number, m.site.0, parts as u8);
+            moves.push(ImageMove { begins, number, every, site, tier, parts, rest });
         }
     }
     let contents = Contents {
@@ -178,7 +180,7 @@ fn variables(
 
 /// The plan's modules, each once.
 fn modules(plan: &Plan) -> Vec<Module> {
-    let frames = plan.sites.iter().flat_map(|s| &s.frames).chain(plan.phases.iter().map(|p| &p.frame));
+    let frames = plan.sites.iter().flat_map(|s| &s.frames).chain(plan.phases.iter().filter_map(|p| p.frame.as_ref()));
     let mut all: Vec<Module> = frames.filter_map(|f| f.module.clone()).collect();
     all.sort();
     all.dedup();

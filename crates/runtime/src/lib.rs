@@ -34,6 +34,7 @@ pub mod metadata;
 pub mod mover;
 pub mod next;
 pub mod objects;
+pub mod phases;
 pub mod plan;
 pub mod process;
 pub mod range;

@@ -6,7 +6,7 @@ use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
 use crate::sites::{self, Site};
 use crate::tls::{self, Thread};
-use crate::{mover, plan, process, range, recent, regions, sampler, small, split, stack, statics, sys};
+use crate::{mover, phases, plan, process, range, recent, regions, sampler, small, split, stack, statics, sys};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Event, Kind};
 use wire::image::Target;
@@ -169,6 +169,7 @@ fn enter(thread: &Thread, addr: usize, object: Object, site: &Site, tier: usize,
     if let Some(h) = process::info() {
         h.counters.managed.fetch_add(1, Relaxed);
     }
+    phases::allocated(site);
     sampler::guard::pass_by(&thread.step);
 }
 

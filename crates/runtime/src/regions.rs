@@ -2,10 +2,11 @@
 //!
 //! GNU's runtime library is entered by `GOMP_parallel` and its kin, whose first argument is the region's function. Here the
 //! beginnings of each function's regions in the process's first thread are counted, told to the recorder, and compared with those
-//! that a plan names. Then the call goes on to where it would have gone.
+//! that a plan names ([`crate::phases`]). Then the call goes on to where it would have gone.
 
+use crate::phases::Count;
 use crate::tls::Thread;
-use crate::{manage, mover, next, plan, process, stack};
+use crate::{manage, next, process, stack};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::event::Event;
@@ -28,21 +29,13 @@ struct Region {
     /// Its id, as a site of one frame.
     id: AtomicU64,
     /// Beginnings so far.
-    number: AtomicU64,
-    /// The next one that the plan names, if any; 0: not looked up yet.
-    wanted: AtomicU64,
+    count: Count,
     /// Generation of the process in which it was published.
     published: AtomicU32,
 }
 
 static REGIONS: [Region; MOST] = [const {
-    Region {
-        function: AtomicUsize::new(0),
-        id: AtomicU64::new(0),
-        number: AtomicU64::new(0),
-        wanted: AtomicU64::new(0),
-        published: AtomicU32::new(0),
-    }
+    Region { function: AtomicUsize::new(0), id: AtomicU64::new(0), count: Count::NONE, published: AtomicU32::new(0) }
 }; MOST];
 
 /// Starts counting.
@@ -71,19 +64,7 @@ fn find(function: usize) -> Option<&'static Region> {
 pub fn begins(thread: &Thread, function: usize) {
     let Some(region) = find(function) else { return };
     let id = region.id.load(Relaxed);
-    let number = region.number.load(Relaxed) + 1;
-    region.number.store(number, Relaxed);
-    if let Some(image) = plan::image() {
-        let wanted = region.wanted.load(Relaxed);
-        if wanted <= number {
-            let moves = || image.moves().filter(|m| m.region == id && m.number >= number);
-            if moves().any(|m| m.number == number) {
-                mover::begin(moves().filter(|m| m.number == number));
-            }
-            let next = moves().map(|m| m.number).filter(|&n| n > number).min();
-            region.wanted.store(next.unwrap_or(u64::MAX), Relaxed);
-        }
-    }
+    let number = region.count.happens(id);
     let now = process::time();
     if number > FIRST && now.saturating_sub(LAST_TOLD.load(Relaxed)) < APART_NS {
         return;

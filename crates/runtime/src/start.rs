@@ -2,7 +2,9 @@
 //!
 //! Before the constructor runs, and in every process without a session, the library only passes allocations on.
 
-use crate::{foreign, fork, interpose, mapping, next, plan, process, regions, sampler, small, stack, statics, sys};
+use crate::{
+    foreign, fork, interpose, mapping, next, phases, plan, process, regions, sampler, small, stack, statics, sys,
+};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use wire::image::Image;
@@ -68,6 +70,7 @@ extern "C" fn start() {
         mapping::manage_from(threshold.max(4096));
         statics::prepare();
         regions::enable();
+        phases::prepare();
     }
 }
 

@@ -9,7 +9,7 @@
 //! memory), path offset in text, path length, 0, 0; then site slots of three words (site id or 0, and a target: tier and in
 //! the next byte the tier of the rest; mask of parts, 0 for all); then translation slots of four words (module key, offset, token,
 //! 1 if used); then text; then static variables of seven words (site id, module key, offset, length, bytes that it counts, and a
-//! target); then moves of four words (region, number, site; tier, in the next byte the tier of the rest, and in the next how many of 64 parts do not go there), those of one phase together. Lookups probe linearly.
+//! target); then moves of five words (what begins the phase, number, how often, site; tier, in the next byte the tier of the rest, and in the next how many of 64 parts do not go there), those of one phase together. Lookups probe linearly.
 
 use crate::identity::mix;
 use crate::process::MAX_TIERS;
@@ -20,7 +20,7 @@ const HEAD_WORDS: usize = 10;
 const TIER_WORDS: usize = 8;
 const SITE_WORDS: usize = 3;
 const STATIC_WORDS: usize = 7;
-const MOVE_WORDS: usize = 4;
+const MOVE_WORDS: usize = 5;
 const SITES_AT: usize = HEAD_WORDS + MAX_TIERS * TIER_WORDS;
 
 /// Where a tier's memory comes from.
@@ -99,13 +99,16 @@ pub struct Contents<'a> {
     pub moves: &'a [ImageMove],
 }
 
-/// When a parallel region begins for the n-th time, the objects of a site go to another tier, or the first parts of each do.
+/// When a parallel region begins, or a site allocates, for the n-th time, the objects of a site go to another tier, or the first parts of
+/// each do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageMove {
-    /// The region's function, as a site of one frame.
-    pub region: u64,
-    /// Which beginning, from 1.
+    /// The region's function, as a site of one frame; or the site that allocates.
+    pub begins: u64,
+    /// Which time, from 1.
     pub number: u64,
+    /// And again each so many times after that; 0: once.
+    pub every: u64,
     /// Site id.
     pub site: u64,
     /// Where they go.
@@ -114,6 +117,16 @@ pub struct ImageMove {
     pub parts: u8,
     /// Where the others go.
     pub rest: u8,
+}
+
+impl ImageMove {
+    /// The first time after so many that it is to be done.
+    pub fn next(&self, after: u64) -> Option<u64> {
+        match after.checked_sub(self.number) {
+            None => Some(self.number),
+            Some(past) => self.number.checked_add((past.checked_div(self.every)? + 1).checked_mul(self.every)?),
+        }
+    }
 }
 
 /// A static variable with its tier.
@@ -177,7 +190,7 @@ impl Contents<'_> {
             }
             let place = u64::from(m.tier) | u64::from(m.rest) << 8 | u64::from(m.parts) << 16;
             let at = out.len() - (self.moves.len() - i) * MOVE_WORDS;
-            out.get_mut(at..)?.get_mut(..MOVE_WORDS)?.copy_from_slice(&[m.region, m.number, m.site, place]);
+            out.get_mut(at..)?.get_mut(..MOVE_WORDS)?.copy_from_slice(&[m.begins, m.number, m.every, m.site, place]);
         }
         for (i, s) in self.statics.iter().enumerate() {
             if !s.target.is_of(self.tiers.len()) {
@@ -346,12 +359,13 @@ impl<'a> Image<'a> {
     pub fn moves(&self) -> impl Iterator<Item = ImageMove> + 'a {
         let tiers = self.tiers;
         self.moves.chunks_exact(MOVE_WORDS).filter_map(move |w| {
-            let &[region, number, site, place] = w else { return None };
+            let &[begins, number, every, site, place] = w else { return None };
             let [tier, rest, parts, ..] = place.to_le_bytes();
             let of = |tier: u8| usize::from(tier) < tiers;
             (of(tier) && of(rest) && PARTED.contains(&parts)).then_some(ImageMove {
-                region,
+                begins,
                 number,
+                every,
                 site,
                 tier,
                 parts,
@@ -394,7 +408,7 @@ mod tests {
         let sites: Vec<_> = (1..500u64).map(|i| (i * 7, target(i))).collect();
         let translations: Vec<_> = (1..100u64).map(|i| (5, i, i + 1000)).collect();
         let statics = [ImageStatic { site: 9, module: 8, offset: 7, size: 6, target: Target::whole(2), counts: 5 }; 3];
-        let moves = [ImageMove { region: 4, number: 3, site: 7, tier: 0, parts: 61, rest: 2 }; 2];
+        let moves = [ImageMove { begins: 4, number: 3, every: 2, site: 7, tier: 0, parts: 61, rest: 2 }; 2];
         let contents = Contents {
             tiers: &tiers,
             default_tier: 1,
@@ -423,7 +437,9 @@ mod tests {
         assert_eq!(image.target_of(8), None);
         assert_eq!(image.translate(5, 9), Some(1009));
         assert_eq!(image.translate(6, 9), None);
-        assert!(image.moves().eq([ImageMove { region: 4, number: 3, site: 7, tier: 0, parts: 61, rest: 2 }; 2]));
+        assert!(
+            image.moves().eq([ImageMove { begins: 4, number: 3, every: 2, site: 7, tier: 0, parts: 61, rest: 2 }; 2])
+        );
         assert_eq!(image.statics().count(), 3);
         assert!(
             image

@@ -18,7 +18,7 @@
 //!   leaves when this model's memory time on the observed machine is taken off.
 //! - [`step`]: the fixed point of one interval.
 //! - [`migration`]: what moving costs (Unimem, Equation 4).
-//! - [`segments`]: stretches of the run between which a placement may change.
+//! - [`segments`]: stretches of the run between which a placement may change; [`repeats`]: those of a loop, whose iterations are one.
 //! - [`heat`]: which parts of large objects are hot, for sites that are split.
 //! - [`lives`]: which sites are alive together, for capacities that hold at every moment.
 //! - [`landing`]: where sites land when a plan gives a tier more than it holds.
@@ -33,6 +33,7 @@ pub mod memory;
 pub mod migration;
 pub mod moment;
 pub mod overlap;
+mod repeats;
 pub mod rest;
 pub mod segments;
 pub mod step;

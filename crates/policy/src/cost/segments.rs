@@ -1,50 +1,134 @@
-//! The run cut into segments that begin with parallel regions: a plan may have another placement in each.
+//! The run cut into segments: a plan may have another placement in each.
 //!
-//! A phase of a program shows as a change in what its sites ask of memory. Wherever a parallel region begins near the edge of an
-//! interval of the timeline the run can be cut; neighbours are then joined again, always those that it matters least for: by how
+//! A phase of a program shows as a change in what its sites ask of memory. Wherever something that can be known again ([`Event`]) begins near
+//! the edge of an interval of the timeline the run can be cut; neighbours are then joined again, always those that it matters least for: by how
 //! differently they ask their sites, as a share of all (half the sum of differences of shares), weighted with how much the smaller
 //! one of the two asks for. (Bottom-up segmentation of a time series: Keogh, Chu, Hart and Pazzani, Segmenting time series, 2004, section
-//! 2.3; the measure is ours.)
+//! 2.3; the measure is ours.) Where the segments repeat, as those of a loop do, all iterations are one ([`super::repeats`]).
 
-use super::demand::Demand;
-use model::Observed;
-use std::collections::BTreeMap;
-use std::ops::Range;
+use super::demand::{Demand, Interval};
+use super::repeats;
+use model::{Observed, SiteId, SiteKind};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::{Deref, Range};
 
 /// Most segments.
-const MOST: usize = 24;
+pub const MOST: usize = 24;
 /// Neighbours that differ by less than this share of all that the run asks for are one.
 const WORTH: f64 = 0.005;
 
-/// A stretch of the run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Segment {
-    /// The parallel region that it begins with, by its number in [`Observed::regions`]; none for the first one.
-    pub region: Option<usize>,
-    /// When, in ns since the start of the run.
-    pub at: u64,
-    /// Its intervals.
-    pub intervals: Range<usize>,
+/// What a running program can be seen to do again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A parallel region of this function begins, which is a site of one frame.
+    Region(SiteId),
+    /// This site, by its number in the profile, allocates.
+    Allocation(usize),
 }
 
-/// The segments of a run, in order: one if nothing is known of regions, or nothing changes.
-pub fn of(observed: &Observed, demand: &Demand) -> Vec<Segment> {
-    let mut cuts = vec![Segment { region: None, at: 0, intervals: 0..demand.intervals.len() }];
-    let starts: Vec<u64> = observed.timeline.iter().map(|p| p.at.0).collect();
-    for (i, &start) in starts.iter().enumerate().skip(1) {
-        let half = (start - starts[i - 1]) / 2;
-        let near = |at: u64| start.abs_diff(at) <= half;
-        let regions = observed.regions.iter().enumerate();
-        let first = observed.regions.partition_point(|r| r.at.0 + half < start);
-        let nearest = regions.skip(first).take_while(|(_, r)| near(r.at.0)).min_by_key(|(_, r)| start.abs_diff(r.at.0));
-        // A region is where one cut only can be.
-        if let Some((region, r)) = nearest.filter(|(n, _)| cuts.iter().all(|c| c.region != Some(*n))) {
-            cuts.push(Segment { region: Some(region), at: r.at.0, intervals: i..demand.intervals.len() });
-        }
+/// One time that it does so.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Event {
+    /// What.
+    pub kind: Kind,
+    /// How many of the kind there were so far in its process, from 1.
+    pub number: u64,
+    /// When, in ns since the start of the run.
+    pub at: u64,
+}
+
+/// What a segment begins with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Beginning {
+    /// The event; of a segment that comes back the first of them.
+    pub event: Event,
+    /// It comes back with each so many of the kind.
+    pub every: Option<u64>,
+}
+
+/// A stretch of the run, or all stretches of a phase that comes back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// What it begins with; none for the first one.
+    pub begins: Option<Beginning>,
+    /// When it begins first, in ns since the start of the run.
+    pub at: u64,
+    /// Its intervals, in order.
+    pub intervals: Vec<usize>,
+}
+
+/// Segments that come back in turn, as the phases of a loop do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Repeat {
+    /// Which segments.
+    pub body: Range<usize>,
+    /// How many of them began, all iterations together: the last one may have been cut short.
+    pub began: usize,
+}
+
+impl Repeat {
+    /// How often a segment of it began.
+    pub fn times(&self, segment: usize) -> u64 {
+        (self.began + self.body.end - 1 - segment).div_euclid(self.body.len()) as u64
     }
-    let ends: Vec<usize> = cuts.iter().skip(1).map(|s| s.intervals.start).chain([demand.intervals.len()]).collect();
-    cuts.iter_mut().zip(ends).for_each(|(cut, end)| cut.intervals.end = end);
-    join(cuts, demand)
+
+    /// The one that it ended with.
+    fn last(&self) -> usize {
+        self.body.start + (self.began - 1) % self.body.len()
+    }
+}
+
+/// The segments of a run, in the order in which they first begin; at least one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segments {
+    list: Vec<Segment>,
+    /// Those that come back.
+    pub repeat: Option<Repeat>,
+}
+
+impl Deref for Segments {
+    type Target = [Segment];
+    fn deref(&self) -> &[Segment] {
+        &self.list
+    }
+}
+
+impl Segments {
+    /// From which segment to which the run goes, and how often.
+    pub fn passages(&self) -> impl Iterator<Item = (usize, usize, f64)> {
+        let on = (1..self.list.len()).map(|to| match &self.repeat {
+            Some(r) if r.body.contains(&to) && r.body.start != to => (to - 1, to, r.times(to) as f64),
+            Some(r) if r.body.end == to => (r.last(), to, 1.0),
+            _ => (to - 1, to, 1.0),
+        });
+        let back = self.repeat.iter().map(|r| (r.body.end - 1, r.body.start, (r.times(r.body.start) - 1) as f64));
+        on.chain(back)
+    }
+
+    /// The segment of each of so many intervals.
+    pub fn of_intervals(&self, intervals: usize) -> Vec<usize> {
+        let mut out = vec![0; intervals];
+        for (n, segment) in self.list.iter().enumerate() {
+            segment.intervals.iter().for_each(|&i| out[i] = n);
+        }
+        out
+    }
+}
+
+/// The segments of a run: one if nothing is known of what could begin them, or nothing changes.
+pub fn of(observed: &Observed, demand: &Demand) -> Segments {
+    let events = events(observed);
+    let list = join(cut(observed, demand, &events), &demand.intervals, demand.sites, usize::MAX);
+    let Some(found) = repeats::find(&list, observed, demand, &events) else {
+        return Segments { list: join(list, &demand.intervals, demand.sites, MOST), repeat: None };
+    };
+    // What is around the loop shares what segments are left.
+    let most = ((MOST - found.body.len()) / 2).max(1);
+    let mut list = join(found.before, &demand.intervals, demand.sites, most);
+    let body = list.len()..list.len() + found.body.len();
+    list.extend(found.body);
+    list.extend(join(found.after, &demand.intervals, demand.sites, most));
+    Segments { list, repeat: Some(Repeat { body, began: found.began }) }
 }
 
 /// What to know of a profile whose parallel regions are more than its timeline can tell apart.
@@ -56,47 +140,137 @@ pub fn coarse(observed: &Observed) -> Option<String> {
     })
 }
 
-fn join(mut segments: Vec<Segment>, demand: &Demand) -> Vec<Segment> {
-    let mut asked: Vec<BTreeMap<usize, f64>> = segments.iter().map(|s| asked(demand, s)).collect();
-    let all: f64 = asked.iter().flat_map(BTreeMap::values).sum();
+/// All events that the profile tells, in order of time. Allocations are counted in each process by itself, and a profile does not say of
+/// which one each was: so they are events in a profile of one process.
+fn events(observed: &Observed) -> Vec<Event> {
+    let regions = observed.regions.iter().map(|r| Event { kind: Kind::Region(r.id), number: r.number, at: r.at.0 });
+    let alone = observed.processes == 1;
+    let sites = observed.sites.iter().enumerate().filter(|(_, s)| alone && s.site.kind == SiteKind::Allocation);
+    let allocations = sites.flat_map(|(n, s)| {
+        let event =
+            move |(i, at): (usize, &model::Nanos)| Event { kind: Kind::Allocation(n), number: i as u64 + 1, at: at.0 };
+        s.starts.iter().enumerate().map(event)
+    });
+    let mut out: Vec<Event> = regions.chain(allocations).collect();
+    out.sort_by_key(|e| (e.at, e.kind, e.number));
+    out
+}
+
+/// The run, cut at each edge of an interval that an event is near: at a region rather than at an allocation, at one of a site that
+/// allocates seldom rather than often, and at the nearest.
+fn cut(observed: &Observed, demand: &Demand, events: &[Event]) -> Vec<Segment> {
+    let all = demand.intervals.len();
+    let mut cuts = vec![Segment { begins: None, at: 0, intervals: (0..all).collect() }];
+    let starts: Vec<u64> = observed.timeline.iter().map(|p| p.at.0).collect();
+    let mut taken = None;
+    for (i, &start) in starts.iter().enumerate().skip(1) {
+        let half = (start - starts[i - 1]) / 2;
+        let first = events.partition_point(|e| e.at + half < start);
+        let near = events.iter().enumerate().skip(first).take_while(|(_, e)| start.abs_diff(e.at) <= half);
+        // An event is where one cut only can be, and cuts are in order.
+        let free = near.filter(|(n, _)| taken.is_none_or(|taken| *n > taken));
+        let often = |kind: Kind| match kind {
+            Kind::Region(_) => 0,
+            Kind::Allocation(site) => observed.sites[site].objects,
+        };
+        if let Some((n, &event)) = free.min_by_key(|(_, e)| (often(e.kind), start.abs_diff(e.at))) {
+            taken = Some(n);
+            let begins = Some(Beginning { event, every: None });
+            let before = cuts.last_mut().expect("there is one");
+            let intervals = before.intervals.split_off(i - before.intervals[0]);
+            cuts.push(Segment { begins, at: event.at, intervals });
+        }
+    }
+    cuts
+}
+
+/// Joins neighbours that hardly differ, until they do and are at most so many.
+fn join(mut segments: Vec<Segment>, intervals: &[Interval], sites: usize, most: usize) -> Vec<Segment> {
+    let mut asked: Vec<Asked> = segments.iter().map(|s| Asked::of(intervals, &s.intervals, sites)).collect();
+    let all: f64 = intervals.iter().flat_map(|i| &i.uses).filter(|u| u.site < sites).map(|u| u.lines()).sum();
     // By how much each matters beside the one before it.
-    let mut matters: Vec<f64> = asked.windows(2).map(|pair| differ(&pair[0], &pair[1])).collect();
+    let mut matters: Vec<f64> = asked.windows(2).map(|pair| pair[0].differs(&pair[1])).collect();
     while let Some((least, by)) = matters.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1)) {
-        if segments.len() <= MOST && by > WORTH * all {
+        if segments.len() <= most && by > WORTH * all {
             break;
         }
-        segments[least].intervals.end = segments.remove(least + 1).intervals.end;
-        for (site, lines) in asked.remove(least + 1) {
-            *asked[least].entry(site).or_default() += lines;
-        }
+        let joined = segments.remove(least + 1);
+        segments[least].intervals.extend(joined.intervals);
+        let joined = asked.remove(least + 1);
+        asked[least].add(joined);
         matters.remove(least);
         for (i, pair) in asked.windows(2).enumerate().skip(least.saturating_sub(1)).take(2).filter(|(i, _)| *i <= least)
         {
-            matters[i] = differ(&pair[0], &pair[1]);
+            matters[i] = pair[0].differs(&pair[1]);
         }
     }
     segments
 }
 
-/// Lines that the sites ask for in a segment. The rest is no matter of placement.
-fn asked(demand: &Demand, segment: &Segment) -> BTreeMap<usize, f64> {
-    let mut out = BTreeMap::new();
-    for u in demand.intervals[segment.intervals.clone()].iter().flat_map(|i| &i.uses) {
-        if u.site < demand.sites {
+/// Lines that each site asks for in some intervals. The rest is no matter of placement.
+#[derive(Clone, Debug, Default)]
+pub struct Asked(BTreeMap<usize, f64>);
+
+impl Asked {
+    /// In these intervals.
+    pub fn of(intervals: &[Interval], which: &[usize], sites: usize) -> Asked {
+        let mut out = BTreeMap::new();
+        for u in which.iter().flat_map(|&i| &intervals[i].uses).filter(|u| u.site < sites) {
             *out.entry(u.site).or_default() += u.lines();
         }
+        Asked(out)
     }
-    out
+
+    /// All of them.
+    pub fn lines(&self) -> f64 {
+        self.0.values().sum()
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: Asked) {
+        for (site, lines) in other.0 {
+            *self.0.entry(site).or_default() += lines;
+        }
+    }
+
+    /// By how many lines it matters that two are one.
+    pub fn differs(&self, other: &Asked) -> f64 {
+        let (all_a, all_b) = (self.lines(), other.lines());
+        if all_a <= 0.0 || all_b <= 0.0 {
+            return 0.0;
+        }
+        let share = |of: &Asked, site: &usize, all: f64| of.0.get(site).copied().unwrap_or(0.0) / all;
+        let apart = |site: &usize| (share(self, site, all_a) - share(other, site, all_b)).abs();
+        let alone = other.0.keys().filter(|s| !self.0.contains_key(s));
+        let both = self.0.keys().map(apart).sum::<f64>() + alone.map(apart).sum::<f64>();
+        both / 2.0 * all_a.min(all_b)
+    }
 }
 
-/// By how many lines it matters that two segments are one.
-fn differ(a: &BTreeMap<usize, f64>, b: &BTreeMap<usize, f64>) -> f64 {
-    let (all_a, all_b): (f64, f64) = (a.values().sum(), b.values().sum());
-    if all_a <= 0.0 || all_b <= 0.0 {
-        return 0.0;
+/// When events of each kind were, by their numbers.
+pub struct Times(HashMap<Kind, Vec<(u64, u64)>>);
+
+impl Times {
+    /// Of these events, which are in order.
+    pub fn of(events: &[Event]) -> Times {
+        let mut out: HashMap<Kind, Vec<(u64, u64)>> = HashMap::new();
+        for e in events {
+            out.entry(e.kind).or_default().push((e.number, e.at));
+        }
+        Times(out)
     }
-    let share = |of: &BTreeMap<usize, f64>, site: &usize, all: f64| of.get(site).copied().unwrap_or(0.0) / all;
-    let apart = |site: &usize| (share(a, site, all_a) - share(b, site, all_b)).abs();
-    let both = a.keys().map(apart).sum::<f64>() + b.keys().filter(|s| !a.contains_key(s)).map(apart).sum::<f64>();
-    both / 2.0 * all_a.min(all_b)
+
+    /// When the event of this number was: between those around it where it was not told itself, as of those that follow each other closely.
+    pub fn at(&self, kind: Kind, number: u64) -> Option<u64> {
+        let all = self.0.get(&kind)?;
+        let next = all.partition_point(|e| e.0 < number);
+        match (next.checked_sub(1).map(|n| all[n]), *all.get(next)?) {
+            (_, (found, at)) if found == number => Some(at),
+            (Some((below, from)), (above, to)) => {
+                let share = (number - below) as f64 / (above - below) as f64;
+                Some(from + ((to - from) as f64 * share) as u64)
+            }
+            (None, _) => None,
+        }
+    }
 }

@@ -32,6 +32,7 @@
 //! two percent, or another policy would be predicted to be faster.
 
 use super::density::cold;
+use crate::cost::demand::Interval;
 use crate::cost::heat::{Heat, Piece};
 use crate::cost::step::{self, Load, Part};
 use crate::cost::{Shares, landing, migration, rest, segments};
@@ -142,7 +143,7 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
         let left = || whole.saturating_sub(began.elapsed()).as_secs_f64().max(0.1);
         let of = |places: &[Vec<Place>]| {
             let first: Vec<usize> = places[0].iter().map(|p| p.tier).collect();
-            Best::moving(task, &first, schedule::steps(places), "exact")
+            Best::moving(task, &first, schedule::steps(task.segments(), places), "exact")
         };
         let fixed: Vec<usize> =
             best.placed.iter().map(|w| if w.split.is_some() { task.slowest() } else { w.tier }).collect();
@@ -315,7 +316,13 @@ fn solved(task: &Task<'_>, best: Best, bound: f64) -> Solved {
     if !best.steps.is_empty() {
         let moves: usize = best.steps.iter().map(|s| s.moves.len()).sum();
         let (phases, moved) = (best.steps.len(), best.moved);
-        notes.push(format!("Phases begin {phases} times while it runs, and move {moves} sites then, {moved} in all."));
+        notes.push(match &task.segments().repeat {
+            Some(r) => format!(
+                "The run comes round {} times; {phases} of its phases move {moves} sites when they begin, {moved} in all.",
+                r.times(r.body.start)
+            ),
+            None => format!("Phases begin {phases} times while it runs, and move {moves} sites then, {moved} in all."),
+        });
     }
     notes.extend(segments::coarse(task.observed));
     Solved { decision: Decision { placements, steps: best.steps, notes }, time: best.time, bound }
@@ -478,15 +485,16 @@ impl<'a> Program<'a> {
             sites = (0..task.sites()).filter(|&i| task.size(i).0 > 0).collect();
         }
         let most = (ENTRIES / sites.len().max(1)).clamp(*GROUPS.start(), *GROUPS.end());
-        let whole = 0..model.demand.intervals.len();
-        let parts: Vec<_> =
-            if moves { task.segments().iter().map(|s| s.intervals.clone()).collect() } else { vec![whole] };
-        let (mut group_of, mut segment_of) = (Vec::new(), Vec::new());
+        let whole = || (0..model.demand.intervals.len()).collect();
+        let parts: Vec<Vec<usize>> =
+            if moves { task.segments().iter().map(|s| s.intervals.clone()).collect() } else { vec![whole()] };
+        let (mut group_of, mut segment_of) = (vec![0; model.demand.intervals.len()], Vec::new());
         for (segment, part) in parts.iter().enumerate() {
             let first = segment_of.len();
-            let groups = grouped(&model.demand.intervals[part.clone()], (most / parts.len()).max(1));
+            let intervals: Vec<&Interval> = part.iter().map(|&i| &model.demand.intervals[i]).collect();
+            let groups = grouped(&intervals, (most / parts.len()).max(1));
             segment_of.resize(first + groups.iter().max().map_or(0, |g| g + 1), segment);
-            group_of.extend(groups.into_iter().map(|g| first + g));
+            part.iter().zip(groups).for_each(|(&i, g)| group_of[i] = first + g);
         }
         let mut groups: Vec<(f64, f64, HashMap<usize, [Load; 2]>)> = vec![Default::default(); segment_of.len()];
         for (interval, &g) in model.demand.intervals.iter().zip(&group_of) {
@@ -593,19 +601,25 @@ impl<'a> Program<'a> {
             let mut next = x[segment - 1].clone();
             next[self.sites.len()] = rest(&mut p);
             for (n, &site) in self.sites.iter().enumerate().filter(|(_, s)| can_move(task, **s)) {
-                let bytes = alive(task, site, segment);
                 let part = whole == Whole::Some && can_move_parts(task, site);
                 next[n] = Columns::of(last, vec![(1.0, 1.0)], |_| {
                     if part { p.add_column(0.0, 0.0..=1.0) } else { p.add_integer_column(0.0, 0..=1) }
                 });
+            }
+            x.push(next);
+        }
+        let passages = if self.segments > 1 { task.segments().passages().collect() } else { Vec::new() };
+        for (before, segment, times) in passages {
+            for (n, &site) in self.sites.iter().enumerate().filter(|(_, s)| can_move(task, **s)) {
+                let bytes = alive(task, site, segment);
                 // Whatever it comes from, it costs at least as much as from where that is cheapest.
                 for to in 0..tiers {
                     let from = (0..tiers).filter(|&k| k != to).map(|k| &model.memories[k]);
                     let cost = from
                         .map(|from| migration::take(bytes, from, &model.memories[to]))
                         .fold(f64::INFINITY, f64::min);
-                    let comes = p.add_column(cost / self.scale, 0.0..=1.0);
-                    let change = |k: usize, sign: f64| [(next[n].at(k), -sign), (x[segment - 1][n].at(k), sign)];
+                    let comes = p.add_column(cost * times / self.scale, 0.0..=1.0);
+                    let change = |k: usize, sign: f64| [(x[segment][n].at(k), -sign), (x[before][n].at(k), sign)];
                     let row = if to < last {
                         change(to, 1.0).to_vec()
                     } else {
@@ -614,7 +628,6 @@ impl<'a> Program<'a> {
                     p.add_row(0.0.., row.into_iter().chain([(comes, 1.0)]));
                 }
             }
-            x.push(next);
         }
         if last > 1 {
             for site in x.iter().flatten() {
@@ -761,7 +774,7 @@ impl<'a> Program<'a> {
 }
 
 /// For each interval its group: one each if they are few, else those together in which the same site asks for most.
-fn grouped(intervals: &[crate::cost::demand::Interval], most: usize) -> Vec<usize> {
+fn grouped(intervals: &[&Interval], most: usize) -> Vec<usize> {
     if intervals.len() <= most {
         return (0..intervals.len()).collect();
     }

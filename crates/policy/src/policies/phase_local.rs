@@ -1,15 +1,16 @@
 //! `phase-local`: Unimem's phase-local search: phase by phase, knowing what the phases before have left in fast memory.
 //!
 //! (Wu, Huang, Li: Unimem, SC 2017, sections 3.1.2 and 3.1.3; see [`crate::phases`].) The phases are the segments of the profile's run
-//! ([`crate::cost::segments`]), run once. The fastest tier is Unimem's DRAM, the slowest its NVM; CF_bw = CF_lat = 1 as long as no machine
+//! ([`crate::cost::segments`]), run once; where they are those of a loop, it is the loop, and what is around it stays as it begins and ends. The fastest tier is Unimem's DRAM, the slowest its NVM; CF_bw = CF_lat = 1 as long as no machine
 //! says otherwise. Sites whose objects cannot be moved stay in the slowest tier.
 
 use super::density::cold;
-use crate::cost::segments::{self, Segment};
+use crate::cost::segments::{self, Repeat};
 use crate::phases::{Access, Loop, Machine, Phase, Schedule};
 use crate::schedule::{Place, can_move, steps};
 use crate::{Decision, Error, Policy, Task};
 use model::Bytes;
+use std::ops::Range;
 
 /// Most sites that compete, those with most misses: the paper's programs have a few dozen objects, and there is a knapsack for each phase.
 const MOST: usize = 256;
@@ -45,10 +46,12 @@ pub fn machine(task: &Task<'_>) -> Machine {
     }
 }
 
-/// The run as a loop of one iteration.
+/// The run as a loop, of one iteration if it is none.
 pub struct Run {
     /// Its phases, whose objects are sites.
     pub phases: Loop,
+    /// The segments that these are.
+    body: Range<usize>,
     /// The machine.
     pub machine: Machine,
     /// The sites, in the order of the objects.
@@ -65,32 +68,36 @@ impl Run {
         let mut object = vec![None; task.sites() + 1];
         sites.iter().enumerate().for_each(|(n, &s)| object[s] = Some(n));
         let demand = &task.model().demand;
-        let phase = |segment: &Segment| {
-            let intervals = &demand.intervals[segment.intervals.clone()];
+        let all = task.segments().len();
+        let repeat = task.segments().repeat.clone().unwrap_or(Repeat { body: 0..all, began: all });
+        let phase = |segment: usize| {
+            let times = repeat.times(segment) as f64;
+            let intervals = || task.segments()[segment].intervals.iter().map(|&i| &demand.intervals[i]);
             let mut lines = vec![0.0; sites.len()];
-            for u in intervals.iter().flat_map(|i| &i.uses) {
-                object[u.site].into_iter().for_each(|n| lines[n] += u.lines());
+            for u in intervals().flat_map(|i| &i.uses) {
+                object[u.site].into_iter().for_each(|n| lines[n] += u.lines() / times);
             }
             let used = lines.into_iter().enumerate().filter(|(_, lines)| *lines > 0.0);
             Phase {
-                time: intervals.iter().map(|i| i.length).sum(),
+                time: intervals().map(|i| i.length).sum::<f64>() / times,
                 accesses: used.map(|(object, lines)| Access { object, lines, share: 1.0 }).collect(),
             }
         };
         let phases = Loop {
             sizes: sites.iter().map(|&s| task.size(s)).collect(),
-            phases: task.segments().iter().map(phase).collect(),
-            iterations: 1,
+            phases: repeat.body.clone().map(phase).collect(),
+            iterations: repeat.times(repeat.body.start),
         };
-        Run { phases, machine: machine(task), sites }
+        Run { phases, body: repeat.body, machine: machine(task), sites }
     }
 
     /// What a schedule of these phases decides.
     pub fn decision(&self, task: &Task<'_>, schedule: &Schedule) -> Decision {
         let name = &task.tiers[0].tier.name;
-        let by_segment: Vec<Vec<Place>> = schedule
-            .fast
-            .iter()
+        // What is before a loop and behind it stays as the loop begins and ends.
+        let of_loop = |segment: usize| segment.clamp(self.body.start, self.body.end - 1) - self.body.start;
+        let by_segment: Vec<Vec<Place>> = (0..task.segments().len())
+            .map(|segment| &schedule.fast[of_loop(segment)])
             .map(|fast| {
                 let mut at = vec![Place::whole(task.slowest()); task.sites()];
                 self.sites.iter().zip(fast).filter(|(_, fast)| **fast).for_each(|(&s, _)| at[s] = Place::whole(0));
@@ -110,6 +117,10 @@ impl Run {
                 n => format!("in {name} in {n} of {of} phases"),
             };
         }
-        Decision { placements, steps: steps(&by_segment), notes: segments::coarse(task.observed).into_iter().collect() }
+        Decision {
+            placements,
+            steps: steps(task.segments(), &by_segment),
+            notes: segments::coarse(task.observed).into_iter().collect(),
+        }
     }
 }

@@ -32,6 +32,7 @@ pub fn site(n: u64, peak: u64, load_misses: f64, store_misses: f64) -> SiteUse {
         lines: None,
         chunks: vec![],
         lives: vec![],
+        starts: vec![],
         nodes: vec![],
         placed: vec![],
     }
