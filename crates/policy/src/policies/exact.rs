@@ -24,7 +24,8 @@
 //! Sites may be split between two tiers, which uses both buses at once, and gives an object that is larger than the fast memory
 //! what there is of it: then their `x` need not be whole. Where a profile tells which chunks of a large object are hot ([`crate::cost::heat`]) there
 //! is an `x` for each piece of it, so that the hottest go first. As a split site is harder to read and reason about, whole sites are decided first,
-//! and split ones taken if they save more than half a percent of the time in which memory is asked for something. Splits are in 64ths, of which the faster tier gets those that fit.
+//! and split ones taken if they save more than half a percent of the time in which memory is asked for something. Room that is left then goes to whatever is
+//! missed, as far as that makes nothing worse. Splits are in 64ths, of which the faster tier gets those that fit.
 //!
 //! Where the run has segments ([`crate::cost::segments`]), the sites that can be moved have an `x(s,k,g)` for each segment *g* in a
 //! further program, with what moving costs ([`crate::cost::migration`]) in the objective, and capacities that hold in each segment as if
@@ -51,6 +52,9 @@ const GAP: f64 = 1e-4;
 /// Most entries of the program's matrix from intervals, and fewest and most groups of intervals.
 const ENTRIES: usize = 60_000;
 const GROUPS: std::ops::RangeInclusive<usize> = 4..=64;
+
+/// Sites that room which is left is offered to: each takes a prediction.
+const FILLED: usize = 64;
 
 /// Most entries from capacities of a program in which sites move.
 const MOVING_ENTRIES: usize = 400_000;
@@ -182,8 +186,40 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
             best = found;
         }
     }
+    let best = filled(task, best);
     let bound = bound.min(best.time);
     Ok(solved(task, best, bound))
+}
+
+/// The same placement with what room it leaves in the fastest tier taken by sites that are missed, whole or in part, the densest first, as long as that
+/// makes nothing worse: by the model it is worth little, and the model may err.
+fn filled(task: &Task<'_>, mut best: Best) -> Best {
+    let Some(Bytes(budget)) = task.tiers[0].budget.filter(|_| best.steps.is_empty()) else { return best };
+    let mut sites = task.candidates();
+    sites.retain(|&s| best.placed[s].split.is_none() && best.placed[s].tier > 0);
+    task.by_density(&mut sites, 0);
+    for site in sites.into_iter().take(FILLED) {
+        let room = budget.saturating_sub(task.lives().peak_in(0, &best.shares));
+        let parts = (u128::from(room) * u128::from(Parts::OF) / u128::from(task.size(site).0)) as u32;
+        let rest = best.placed[site].tier;
+        let (placed, shares) = (&mut best.placed[site], &mut best.shares.clone());
+        let here = match Parts::spread(parts.min(Parts::OF)) {
+            _ if parts == 0 => continue,
+            None => Where { tier: 0, split: None },
+            Some(parts) if can_be_split(task, site) => Where { tier: 0, split: Some((parts, rest)) },
+            Some(_) => continue,
+        };
+        match here.split {
+            Some((parts, rest)) => task.split(shares, site, 0, parts, rest),
+            None => shares.split(site, &Place::whole(0).shares(task.tiers.len())),
+        }
+        rest::lands(task, shares);
+        let time = task.model().predict(shares).time;
+        if time <= best.time && task.lives().peak_in(0, shares) <= budget {
+            (*placed, best.shares, best.time) = (here, shares.clone(), time);
+        }
+    }
+    best
 }
 
 /// The place of each site that the solver has found, of those that can be moved in part in 64ths.
