@@ -224,26 +224,38 @@ fn moving_beside_the_program_loses_nothing() {
         observed.sites.iter().filter(of).map(|s| s.site.id.to_string()).collect()
     };
     let module = region.frame.module.as_ref().expect("a program");
-    let mut phases = String::new();
-    for number in 1..=400 {
+    let moves = |number: usize| -> String {
         let to =
             ["tier = \"fast\"", "tier = \"slow\"", "tier = \"fast\", parts = \"21/64\", rest = \"slow\""][number % 3];
         let whole = if number % 2 == 0 { "tier = \"fast\"" } else { "tier = \"slow\"" };
-        let moves: String = (moved("alloc_own").iter().map(|id| (id, to)))
+        (moved("alloc_own").iter().map(|id| (id, to)))
             .chain(moved("alloc_moved").iter().map(|id| (id, whole)))
             .map(|(id, to)| format!("{{ site = \"{id}\", {to} }}, "))
-            .collect();
-        phases += &format!(
-            "[[phase]]\nbegins = \"{}\"\nnumber = {number}\nframes = [\"{}+{:#x}\"]\nmove = [{moves}]\n\n",
-            region.id,
-            module.name(),
-            region.frame.offset
-        );
-    }
-    let plan = format!("{}{tiers}{}{phases}{}", &text[..start], &text[sites..modules], &text[modules..]);
-    fs::write(room.path("plan.toml"), plan).expect("writing the plan");
+            .collect()
+    };
+    let frame = format!("{}+{:#x}", module.name(), region.frame.offset);
+    let each = |number: usize| {
+        let moves = moves(number);
+        format!(
+            "[[phase]]\nbegins = \"{}\"\nnumber = {number}\nframes = [\"{frame}\"]\nmove = [{moves}]\n\n",
+            region.id
+        )
+    };
+    let by_regions: String = (1..=400).map(each).collect();
+    // And the same with allocations of the other threads, of which there is no end.
+    let of_stack = |s: &&model::SiteUse| s.site.label().starts_with("alloc_moved") && s.site.apart.is_none();
+    let allocates = observed.sites.iter().find(of_stack).expect("a site").site.id;
+    let again = |number: usize| {
+        let moves = moves(number);
+        format!("[[phase]]\nbegins = \"{allocates}\"\nnumber = {number}\nevery = 6\nmove = [{moves}]\n\n")
+    };
+    let by_allocations: String = (1..=6).map(again).collect();
     // On one processor the program waits for what is moved, on more a thread of the runtime's moves it meanwhile.
-    for pinned in [true, false] {
+    for (phases, pinned) in
+        [(&by_regions, true), (&by_regions, false), (&by_allocations, true), (&by_allocations, false)]
+    {
+        let plan = format!("{}{tiers}{}{phases}{}", &text[..start], &text[sites..modules], &text[modules..]);
+        fs::write(room.path("plan.toml"), plan).expect("writing the plan");
         let mut run = room.command(if pinned { "taskset".into() } else { hearth() });
         if pinned {
             run.args(["-c", "0"]).arg(hearth());

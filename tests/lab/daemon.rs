@@ -94,7 +94,7 @@ fn a_program_gets_its_share_though_another_one_is_hotter() {
         &lab,
         "20MiB",
         r#"
-        fast=18MiB turns=14
+        fast=18MiB turns=18
         daemon --share-by job
         attach hotter 16 1 1; one=$!
         sleep 0.3

@@ -133,8 +133,10 @@ fn nothing_moves_where_it_does_not_pay_or_nothing_is_known_of_phases() {
     assert_eq!(steps(&mapped), [], "mappings cannot be moved");
 }
 
-/// What each segment begins with (which number, and how often), and its intervals.
-fn cuts(task: &Task<'_>) -> Vec<(Option<(u64, Option<u64>)>, Vec<usize>)> {
+/// What a segment begins with (which number, and how often), and its intervals.
+type Cut = (Option<(u64, Option<u64>)>, Vec<usize>);
+
+fn cuts(task: &Task<'_>) -> Vec<Cut> {
     task.segments().iter().map(|s| (s.begins.map(|b| (b.event.number, b.every)), s.intervals.clone())).collect()
 }
 

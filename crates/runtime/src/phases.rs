@@ -17,7 +17,9 @@ pub struct Count {
 
 impl Count {
     /// It has not happened yet.
-    pub const NONE: Count = Count { number: AtomicU64::new(0), wanted: AtomicU64::new(0) };
+    pub const fn zero() -> Count {
+        Count { number: AtomicU64::new(0), wanted: AtomicU64::new(0) }
+    }
 
     /// What has this id happens once more; phases begin that begin with it. Gives how often it has happened.
     pub fn happens(&self, id: u64) -> u64 {
@@ -44,7 +46,7 @@ impl Count {
 const MOST: usize = 64;
 
 /// Their ids, and how often they have allocated.
-static SITES: [(AtomicU64, Count); MOST] = [const { (AtomicU64::new(0), Count::NONE) }; MOST];
+static SITES: [(AtomicU64, Count); MOST] = [const { (AtomicU64::new(0), Count::zero()) }; MOST];
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 /// Looks up in the plan what phases begin with. Of functions of regions nobody will ask here.

@@ -35,7 +35,7 @@ struct Region {
 }
 
 static REGIONS: [Region; MOST] = [const {
-    Region { function: AtomicUsize::new(0), id: AtomicU64::new(0), count: Count::NONE, published: AtomicU32::new(0) }
+    Region { function: AtomicUsize::new(0), id: AtomicU64::new(0), count: Count::zero(), published: AtomicU32::new(0) }
 }; MOST];
 
 /// Starts counting.
