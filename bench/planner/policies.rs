@@ -84,9 +84,10 @@ fn made_up(count: u64) -> Observed {
             }
         }
         let stores = misses * random() / 2.0;
+        let objects = 1 + (random() * 9.0) as u64;
         sites.push(SiteUse {
             site: Site { id, kind: SiteKind::Allocation, apart: None, frames: vec![] },
-            objects: 1 + (random() * 9.0) as u64,
+            objects,
             largest: size,
             peak: size,
             allocated: size,
@@ -103,7 +104,7 @@ fn made_up(count: u64) -> Observed {
             lines: None,
             chunks: vec![],
             lives: vec![],
-            starts: vec![],
+            starts: (0..objects).map(|i| Nanos(from + (to - from) * i / objects)).collect(),
             nodes: vec![],
             placed: vec![],
         });

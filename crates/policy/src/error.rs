@@ -135,7 +135,9 @@ pub enum Error {
     )]
     NoPeak,
     /// A curve over capacities, at one capacity.
-    #[error("a curve goes over all capacities of fast memory, so --fast contradicts it; leave it out")]
+    #[error(
+        "a curve goes over all capacities of fast memory, so --fast (or --capacity of the fastest tier) contradicts it; leave it out"
+    )]
     CurveOfCapacity,
     /// Thresholds that exclude each other.
     #[error(

@@ -95,10 +95,11 @@ fn of_decision(task: &Task<'_>, policy: &dyn Policy, decision: &Decision) -> Pla
 /// # Errors
 /// As [`compare`]; a capacity in the options; a profile that does not say how much was alive.
 pub fn curve(observed: &Observed, platform: &Platform, options: &Options, policy: &dyn Policy) -> Result<Curve, Error> {
-    if options.fast.is_some() {
+    let mut platform = tiers::split(platform);
+    let named = platform.tiers.first().is_some_and(|t| options.capacities.contains_key(&t.name));
+    if options.fast.is_some() || named {
         return Err(Error::CurveOfCapacity);
     }
-    let mut platform = tiers::split(platform);
     if let Some(first) = platform.tiers.first_mut() {
         first.capacity = None;
     }

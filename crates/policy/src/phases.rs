@@ -99,28 +99,29 @@ impl Loop {
     }
 
     /// Time until phase `now` begins in which the object is not accessed: from the end of the last phase that did (Fig. 5). It
-    /// looks back at most one iteration.
-    fn idle_before(&self, object: usize, now: usize) -> f64 {
+    /// looks back at most one iteration, and in the `first` one no further than its beginning.
+    fn idle_before(&self, object: usize, now: usize, first: bool) -> f64 {
         let count = self.phases.len();
-        let before = (1..count).map(|back| &self.phases[(now + count - back) % count]);
+        let back = if first { now + 1 } else { count };
+        let before = (1..back).map(|back| &self.phases[(now + count - back) % count]);
         before.take_while(|p| !p.accesses.iter().any(|a| a.object == object && a.lines > 0.0)).map(|p| p.time).sum()
     }
 
     /// Phase by phase.
     pub fn phase_local(&self, machine: &Machine) -> Schedule {
         let mut resident = vec![false; self.sizes.len()];
-        let first = self.iteration(machine, &mut resident);
+        let first = self.iteration(machine, &mut resident, true);
         if self.iterations == 1 {
             return first;
         }
         // From the second one on iterations begin with what the one before has left.
-        let steady = self.iteration(machine, &mut resident);
+        let steady = self.iteration(machine, &mut resident, false);
         let gain = first.gain + steady.gain * (self.iterations - 1) as f64;
         Schedule { gain, fast: steady.fast, ..first }
     }
 
     /// One iteration from what is resident when it begins.
-    fn iteration(&self, machine: &Machine, resident: &mut [bool]) -> Schedule {
+    fn iteration(&self, machine: &Machine, resident: &mut [bool], first: bool) -> Schedule {
         let mut out = Schedule { fast: Vec::new(), moves: 0, moved: Bytes(0), gain: 0.0 };
         for (now, phase) in self.phases.iter().enumerate() {
             let used = |r: &[bool]| -> u64 { r.iter().zip(&self.sizes).filter(|(r, _)| **r).map(|(_, s)| s.0).sum() };
@@ -132,7 +133,7 @@ impl Loop {
                 let cost = if resident[a.object] {
                     0.0
                 } else {
-                    let overlap = self.idle_before(a.object, now);
+                    let overlap = self.idle_before(a.object, now, first);
                     let evicted = Bytes(size.0.saturating_sub(free));
                     migration::cost(size, &machine.slow, &machine.fast, overlap)
                         + migration::cost(evicted, &machine.fast, &machine.slow, overlap)
@@ -258,9 +259,10 @@ mod tests {
             phases: vec![phase(5.0, &[(0, 1.0)]), phase(7.0, &[(1, 1.0)]), phase(11.0, &[]), phase(13.0, &[(0, 1.0)])],
             iterations: 1,
         };
-        assert_eq!(l.idle_before(0, 3), 18.0);
-        assert_eq!(l.idle_before(0, 0), 0.0, "phase 3 of the iteration before accessed it");
-        assert_eq!(l.idle_before(1, 1), 5.0 + 13.0 + 11.0, "back through the iteration before");
+        assert_eq!(l.idle_before(0, 3, true), 18.0);
+        assert_eq!(l.idle_before(0, 0, false), 0.0, "phase 3 of the iteration before accessed it");
+        assert_eq!(l.idle_before(1, 1, false), 5.0 + 13.0 + 11.0, "back through the iteration before");
+        assert_eq!(l.idle_before(1, 1, true), 5.0, "there was none");
     }
 
     /// Figure 6: three objects, five phases, room for two. The local search moves eight times, the global one twice. (The figure's

@@ -77,22 +77,24 @@ pub fn alive(task: &Task<'_>, site: usize, segment: usize) -> Bytes {
     Bytes(alive.min(task.size(site).0))
 }
 
-/// The steps from one place of each site to the next, segment by segment; in each, what leaves faster tiers comes first. What begins a loop
-/// is reached from before it and from its end, and puts in place what differs from either.
+/// The steps from one place of each site to the next, segment by segment; in each, what leaves faster tiers comes first. From a loop on each
+/// says of all sites that are ever moved where they are: a run of another length may come to it from anywhere.
 pub fn steps(segments: &Segments, by_segment: &[Vec<Place>]) -> Vec<Step> {
+    let varies = |site: usize| by_segment.iter().any(|places| places[site] != by_segment[0][site]);
+    let varying: Vec<usize> = (0..by_segment[0].len()).filter(|&site| varies(site)).collect();
     let mut out = Vec::new();
     for (segment, to) in by_segment.iter().enumerate().skip(1) {
+        let from_loop_on = segments.repeat.as_ref().is_some_and(|r| segment >= r.body.start);
         let before: Vec<&Vec<Place>> =
             segments.passages().filter(|p| p.1 == segment).map(|p| &by_segment[p.0]).collect();
-        let changed = |leaves: bool| {
-            let sites = to.iter().copied().enumerate();
-            let before = &before;
-            sites.filter(move |&(site, to)| {
-                let mut from = before.iter().map(|b| b[site]).filter(|from| *from != to);
-                from.next().is_some_and(|from| (to.slowness() > from.slowness()) == leaves)
-            })
+        let from = |site: usize| before.iter().map(|b| b[site]).find(|from| *from != to[site]);
+        let moved = varying.iter().copied().filter(|&site| from_loop_on || from(site).is_some());
+        let leaves = |site: &usize| {
+            let least = || by_segment.iter().map(|places| places[*site].slowness()).min().unwrap_or(0);
+            to[*site].slowness() > from(*site).map_or_else(least, Place::slowness)
         };
-        let moves: Vec<(usize, Place)> = changed(true).chain(changed(false)).collect();
+        let (first, last): (Vec<usize>, Vec<usize>) = moved.partition(leaves);
+        let moves: Vec<(usize, Place)> = first.into_iter().chain(last).map(|site| (site, to[site])).collect();
         if !moves.is_empty() {
             out.push(Step { segment, moves });
         }

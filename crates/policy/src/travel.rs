@@ -120,18 +120,24 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
     let mut notes = Vec::new();
     let mut sites: Vec<SiteUse> = first.sites.clone();
     let mut renamed: Vec<HashMap<SiteId, SiteId>> = vec![first.sites.iter().map(|s| (s.site.id, s.site.id)).collect()];
+    let mut place: HashMap<SiteId, usize> = sites.iter().enumerate().map(|(n, s)| (s.site.id, n)).collect();
     for (n, other) in others.iter().enumerate() {
         let (to, count) = matched(&sites, other);
         notes.extend(count.note(&format!("profile {}", n + 2)));
         for site in &other.sites {
             let id = to[&site.site.id];
-            match sites.iter_mut().find(|s| s.site.id == id) {
-                Some(there) => add(there, site),
-                None => sites.push(site.clone()),
+            match place.get(&id) {
+                Some(&there) => add(&mut sites[there], site),
+                None => {
+                    place.insert(id, sites.len());
+                    sites.push(site.clone());
+                }
             }
         }
         renamed.push(to);
     }
+    // Objects are counted in each run by itself.
+    sites.iter_mut().filter(|_| !others.is_empty()).for_each(|s| s.starts.clear());
     let runs = all.len() as f64;
     let part = match how {
         Merge::Sum => 1.0,
@@ -218,8 +224,6 @@ pub(crate) fn add(to: &mut SiteUse, other: &SiteUse) {
     to.store_misses += other.store_misses;
     to.samples += other.samples;
     to.lives.extend(&other.lives);
-    // Objects are counted in each run by itself.
-    to.starts.clear();
     for chunk in &other.chunks {
         match to.chunks.iter_mut().find(|c| (c.class, c.offset) == (chunk.class, chunk.offset)) {
             Some(there) => add_chunk(there, chunk),
@@ -372,8 +376,9 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
     let mut notes: Vec<String> = count.note("the run with the sizes").into_iter().collect();
     let mut by: HashMap<SiteId, (SiteId, f64)> = HashMap::new();
     let mut sites: Vec<SiteUse> = Vec::new();
+    let known: HashMap<SiteId, &SiteUse> = rates.sites.iter().map(|s| (s.site.id, s)).collect();
     for large in &sizes.sites {
-        let Some(small) = rates.sites.iter().find(|s| s.site.id == to[&large.site.id]) else {
+        let Some(&small) = known.get(&to[&large.site.id]) else {
             // Nothing is known of its misses.
             let (load_misses, store_misses, samples) = (0.0, 0.0, 0);
             sites.push(SiteUse { load_misses, store_misses, samples, ..large.clone() });

@@ -38,7 +38,7 @@ struct Memory {
     live: Vec<u64>,
     /// The objects with the most bytes x time, then size, allocation and free.
     lives: BinaryHeap<Reverse<(u128, u64, u64, u64)>>,
-    /// When the first objects were allocated; one more than [`STARTS`]: there are too many.
+    /// When objects were allocated; empty: there are none, or more than [`STARTS`].
     starts: Vec<u64>,
     /// Bytes allocated by tier.
     placed: Vec<u64>,
@@ -69,8 +69,9 @@ impl Memory {
     }
 
     fn lived(&mut self, size: u64, alloc: u64, free: u64) {
-        if self.starts.len() <= STARTS {
-            self.starts.push(alloc);
+        // All are known so far.
+        if self.starts.len() as u64 + 1 == self.objects {
+            if self.starts.len() < STARTS { self.starts.push(alloc) } else { self.starts = Vec::new() }
         }
         let life = Reverse((u128::from(size) * u128::from(free - alloc), size, alloc, free));
         if self.lives.len() < LIVES {
@@ -657,7 +658,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             .collect();
         lives.sort_by_key(|l| (l.from, l.to, l.size));
         // Objects that are told together have none.
-        let known = memory.starts.len() <= STARTS && memory.starts.len() as u64 == memory.objects;
+        let known = memory.starts.len() as u64 == memory.objects;
         let mut starts: Vec<Nanos> = memory.starts.iter().filter(|_| known).map(|at| Nanos(*at)).collect();
         starts.sort_unstable();
         let placed = if tiers.is_empty() { &[] } else { &memory.placed[..] };

@@ -34,17 +34,15 @@ static THREAD: AtomicU32 = AtomicU32::new(0);
 /// was at it does not exist.
 static MOVING: AtomicU32 = AtomicU32::new(0);
 static AGAIN: AtomicU32 = AtomicU32::new(0);
+/// Process of which a thread says where sites belong.
+static SENDING: AtomicU32 = AtomicU32::new(0);
 
 /// A phase begins.
 pub fn begin(moves: impl Iterator<Item = ImageMove>) {
     if sandbox::silent() {
         return;
     }
-    for m in moves {
-        if let Some((_, site)) = sites::find(m.site) {
-            site.send_to(Place { tier: m.tier, rest: m.rest, parts: m.parts });
-        }
-    }
+    send(moves);
     if alone() || !start() {
         return settle();
     }
@@ -52,6 +50,21 @@ pub fn begin(moves: impl Iterator<Item = ImageMove>) {
     let futex = WANTED.as_ptr() as usize;
     // SAFETY: wakes who waits for a word of ours.
     unsafe { sys::call3(libc::SYS_futex, futex, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize, 1) };
+}
+
+/// Says of sites where they belong from now on: one phase after the other, as two threads may allocate what they begin with at once. In a child of
+/// a fork who was at it does not exist.
+fn send(moves: impl Iterator<Item = ImageMove>) {
+    let Some(pid) = process::info().map(|h| h.pid.load(Relaxed)) else { return };
+    while SENDING.fetch_update(Acquire, Relaxed, |of| (of != pid).then_some(pid)).is_err() {
+        core::hint::spin_loop();
+    }
+    for m in moves {
+        if let Some((_, site)) = sites::find(m.site) {
+            site.send_to(Place { tier: m.tier, rest: m.rest, parts: m.parts });
+        }
+    }
+    SENDING.store(0, Release);
 }
 
 /// Whether the thread has but one processor, which one that it starts would share.

@@ -8,7 +8,7 @@
 
 use super::demand::{Demand, Interval};
 use super::repeats;
-use model::{Observed, SiteId, SiteKind};
+use model::{Observed, SiteId, SiteKind, SiteUse};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, Range};
 
@@ -16,6 +16,8 @@ use std::ops::{Deref, Range};
 pub const MOST: usize = 24;
 /// Neighbours that differ by less than this share of all that the run asks for are one.
 const WORTH: f64 = 0.005;
+/// Most allocations that are looked at.
+const EVENTS: usize = 1 << 16;
 
 /// What a running program can be seen to do again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -145,8 +147,16 @@ pub fn coarse(observed: &Observed) -> Option<String> {
 fn events(observed: &Observed) -> Vec<Event> {
     let regions = observed.regions.iter().map(|r| Event { kind: Kind::Region(r.id), number: r.number, at: r.at.0 });
     let alone = observed.processes == 1;
-    let sites = observed.sites.iter().enumerate().filter(|(_, s)| alone && s.site.kind == SiteKind::Allocation);
-    let allocations = sites.flat_map(|(n, s)| {
+    let mut sites: Vec<(usize, &SiteUse)> = observed.sites.iter().enumerate().collect();
+    sites.retain(|(_, s)| alone && s.site.kind == SiteKind::Allocation && !s.starts.is_empty());
+    // Those that allocate seldom, as they are the ones that tell most.
+    sites.sort_by_key(|(n, s)| (s.starts.len(), *n));
+    let mut events = 0;
+    let few = sites.into_iter().take_while(|(_, s)| {
+        events += s.starts.len();
+        events <= EVENTS
+    });
+    let allocations = few.flat_map(|(n, s)| {
         let event =
             move |(i, at): (usize, &model::Nanos)| Event { kind: Kind::Allocation(n), number: i as u64 + 1, at: at.0 };
         s.starts.iter().enumerate().map(event)
@@ -186,7 +196,8 @@ fn cut(observed: &Observed, demand: &Demand, events: &[Event]) -> Vec<Segment> {
 
 /// Joins neighbours that hardly differ, until they do and are at most so many.
 fn join(mut segments: Vec<Segment>, intervals: &[Interval], sites: usize, most: usize) -> Vec<Segment> {
-    let mut asked: Vec<Asked> = segments.iter().map(|s| Asked::of(intervals, &s.intervals, sites)).collect();
+    let mut asked: Vec<Asked> =
+        segments.iter().map(|s| Asked::of(intervals, &s.intervals, |site| site < sites)).collect();
     let all: f64 = intervals.iter().flat_map(|i| &i.uses).filter(|u| u.site < sites).map(|u| u.lines()).sum();
     // By how much each matters beside the one before it.
     let mut matters: Vec<f64> = asked.windows(2).map(|pair| pair[0].differs(&pair[1])).collect();
@@ -212,10 +223,10 @@ fn join(mut segments: Vec<Segment>, intervals: &[Interval], sites: usize, most: 
 pub struct Asked(BTreeMap<usize, f64>);
 
 impl Asked {
-    /// In these intervals.
-    pub fn of(intervals: &[Interval], which: &[usize], sites: usize) -> Asked {
+    /// In these intervals, by some sites.
+    pub fn of(intervals: &[Interval], which: &[usize], counts: impl Fn(usize) -> bool) -> Asked {
         let mut out = BTreeMap::new();
-        for u in which.iter().flat_map(|&i| &intervals[i].uses).filter(|u| u.site < sites) {
+        for u in which.iter().flat_map(|&i| &intervals[i].uses).filter(|u| counts(u.site)) {
             *out.entry(u.site).or_default() += u.lines();
         }
         Asked(out)

@@ -97,7 +97,8 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
     let (whole, limit) = (limit, if moves { limit.mul_f64(0.6) } else { limit });
     let mut best = Best::of(task, vec![task.slowest(); task.sites()], "everything slow");
     let mut moving: Option<Best> = None;
-    for policy in super::ALL.iter().filter(|p| p.name() != "exact") {
+    // `unimem` is one of two others.
+    for policy in super::ALL.iter().filter(|p| !["exact", "unimem"].contains(&p.name())) {
         let decision = policy.place(task)?;
         best.or(Best::of(task, decision.tiers(), policy.name()));
         if !decision.steps.is_empty() {
@@ -165,7 +166,7 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
             for round in 0..2 {
                 let answer = program.solve(&loads, Whole::Some, if round == 0 { left() / 2.0 } else { left() });
                 if round == 0 {
-                    bound = bound.min(answer.bound);
+                    bound = bound.min(answer.bound.max(program.least()));
                 }
                 let Some(found) = answer.by_segment.map(|all| {
                     let places: Vec<Vec<Place>> = all.iter().map(|shares| places_of(task, shares)).collect();
@@ -186,37 +187,43 @@ pub fn solve(task: &Task<'_>, limit: Duration) -> Result<Solved, Error> {
             best = found;
         }
     }
-    let best = filled(task, best);
+    let best = filled(task, best, || began.elapsed() >= whole);
     let bound = bound.min(best.time);
     Ok(solved(task, best, bound))
 }
 
 /// The same placement with what room it leaves in the fastest tier taken by sites that are missed, whole or in part, the densest first, as long as that
-/// makes nothing worse: by the model it is worth little, and the model may err.
-fn filled(task: &Task<'_>, mut best: Best) -> Best {
+/// makes nothing worse, and there is time: by the model it is worth little, and the model may err.
+fn filled(task: &Task<'_>, mut best: Best, late: impl Fn() -> bool) -> Best {
     let Some(Bytes(budget)) = task.tiers[0].budget.filter(|_| best.steps.is_empty()) else { return best };
+    let fits = |shares: &Shares| task.lives().peak_in(0, shares) <= budget;
+    // Of one that over-fills the tier nobody knows what room it leaves.
+    if best.placed.iter().all(|w| w.split.is_none()) && !fits(&Shares::whole(&best.tiers(), task.tiers.len())) {
+        return best;
+    }
     let mut sites = task.candidates();
     sites.retain(|&s| best.placed[s].split.is_none() && best.placed[s].tier > 0);
     task.by_density(&mut sites, 0);
-    for site in sites.into_iter().take(FILLED) {
+    for site in sites.into_iter().take(FILLED).take_while(|_| !late()) {
         let room = budget.saturating_sub(task.lives().peak_in(0, &best.shares));
-        let parts = (u128::from(room) * u128::from(Parts::OF) / u128::from(task.size(site).0)) as u32;
+        let parts = (u128::from(room) * u128::from(Parts::OF) / u128::from(task.size(site).0)).min(Parts::OF.into());
         let rest = best.placed[site].tier;
-        let (placed, shares) = (&mut best.placed[site], &mut best.shares.clone());
-        let here = match Parts::spread(parts.min(Parts::OF)) {
+        let here = match Parts::spread(parts as u32) {
             _ if parts == 0 => continue,
             None => Where { tier: 0, split: None },
             Some(parts) if can_be_split(task, site) => Where { tier: 0, split: Some((parts, rest)) },
             Some(_) => continue,
         };
+        let mut shares = best.shares.clone();
         match here.split {
-            Some((parts, rest)) => task.split(shares, site, 0, parts, rest),
+            Some((parts, rest)) => task.split(&mut shares, site, 0, parts, rest),
             None => shares.split(site, &Place::whole(0).shares(task.tiers.len())),
         }
-        rest::lands(task, shares);
-        let time = task.model().predict(shares).time;
-        if time <= best.time && task.lives().peak_in(0, shares) <= budget {
-            (*placed, best.shares, best.time) = (here, shares.clone(), time);
+        rest::lands(task, &mut shares);
+        let time = task.model().predict(&shares).time;
+        if time <= best.time && fits(&shares) {
+            best = Best { shares, time, ..best };
+            best.placed[site] = here;
         }
     }
     best
@@ -268,6 +275,11 @@ struct Best {
 }
 
 impl Best {
+    /// The tier of each site; of a split one the one that its parts are named of.
+    fn tiers(&self) -> Vec<usize> {
+        self.placed.iter().map(|w| w.tier).collect()
+    }
+
     /// Whole sites in these tiers, with what does not fit where it lands.
     fn of(task: &Task<'_>, at: Vec<usize>, by: &str) -> Best {
         let shares = landing::shares(task, &at);

@@ -72,7 +72,9 @@ impl Run {
         let repeat = task.segments().repeat.clone().unwrap_or(Repeat { body: 0..all, began: all });
         let phase = |segment: usize| {
             let times = repeat.times(segment) as f64;
-            let intervals = || task.segments()[segment].intervals.iter().map(|&i| &demand.intervals[i]);
+            // What nobody saw the time of is no part of a phase.
+            let seen = |i: &&usize| **i < task.observed.timeline.len().max(1);
+            let intervals = || task.segments()[segment].intervals.iter().filter(seen).map(|&i| &demand.intervals[i]);
             let mut lines = vec![0.0; sites.len()];
             for u in intervals().flat_map(|i| &i.uses) {
                 object[u.site].into_iter().for_each(|n| lines[n] += u.lines() / times);
