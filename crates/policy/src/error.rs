@@ -136,7 +136,7 @@ pub enum Error {
     NoPeak,
     /// A curve over capacities, at one capacity.
     #[error(
-        "a curve goes over all capacities of fast memory, so --fast (or --capacity of the fastest tier) contradicts it; leave it out"
+        "a curve goes over all capacities of fast memory, so --fast contradicts it, and so does --capacity of the fastest tier; leave it out"
     )]
     CurveOfCapacity,
     /// Thresholds that exclude each other.
