@@ -70,7 +70,8 @@ pub struct SiteUse {
     /// Its largest objects, in the order in which they were allocated: at most a few dozen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lives: Vec<Life>,
-    /// When each of its objects was allocated, since the start of the run, in order; empty if they are more than a few hundred.
+    /// When each of its objects was allocated, since the start of the run, in order; empty if they are more than a few hundred. For the planner: not in
+    /// the JSON of reports.
     #[serde(default, skip_serializing)]
     pub starts: Vec<Nanos>,
     /// Bytes by NUMA node (-1: not present) at the reading that found most of it resident; empty if never read.

@@ -5,7 +5,9 @@
 //! a 0/1 knapsack. *Phase-local search* decides phase by phase, knowing what the phases before have left in fast memory; *global
 //! search* takes all phases as one and moves nothing in between; the better predicted one is taken.
 //!
-//! The policies `phase-local`, `phase-global` and `unimem` decide so for the segments of a profile's run.
+//! The policy `phase-local` decides so for the segments of a profile's run; `phase-global` takes the benefits of its intervals; and `unimem` is the better of these two
+//! by the cost model, not by what they promise. So the global search with its copies and the choice by promise are here as the paper has them, for its
+//! worked examples.
 
 use crate::cost::memory::Memory;
 use crate::cost::migration;

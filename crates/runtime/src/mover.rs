@@ -36,6 +36,9 @@ static MOVING: AtomicU32 = AtomicU32::new(0);
 static AGAIN: AtomicU32 = AtomicU32::new(0);
 /// Process of which a thread says where sites belong.
 static SENDING: AtomicU32 = AtomicU32::new(0);
+/// So often, and so long each time, another thread waits for it.
+const SENDING_TRIES: usize = 20;
+const SENDING_NS: u64 = 50_000;
 
 /// A phase begins.
 pub fn begin(moves: impl Iterator<Item = ImageMove>) {
@@ -47,17 +50,20 @@ pub fn begin(moves: impl Iterator<Item = ImageMove>) {
         return settle();
     }
     WANTED.fetch_add(1, Release);
-    let futex = WANTED.as_ptr() as usize;
-    // SAFETY: wakes who waits for a word of ours.
-    unsafe { sys::call3(libc::SYS_futex, futex, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize, 1) };
+    sys::wake(&WANTED);
 }
 
 /// Says of sites where they belong from now on: one phase after the other, as two threads may allocate what they begin with at once. In a child of
-/// a fork who was at it does not exist.
+/// a fork who was at it does not exist. Who is at it may be a thread that does not get the processor as long as this one has it: so it is waited for
+/// asleep, and not for long. At worst two placements are mixed until the next phase.
 fn send(moves: impl Iterator<Item = ImageMove>) {
     let Some(pid) = process::info().map(|h| h.pid.load(Relaxed)) else { return };
-    while SENDING.fetch_update(Acquire, Relaxed, |of| (of != pid).then_some(pid)).is_err() {
-        core::hint::spin_loop();
+    let take = || SENDING.fetch_update(Acquire, Relaxed, |of| (of != pid).then_some(pid)).is_ok();
+    for _ in 0..SENDING_TRIES {
+        if take() {
+            break;
+        }
+        sys::wait_on(&SENDING, pid, SENDING_NS);
     }
     for m in moves {
         if let Some((_, site)) = sites::find(m.site) {

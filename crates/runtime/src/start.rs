@@ -65,12 +65,13 @@ extern "C" fn start() {
         if config.threshold < 4096 {
             small::enable();
         }
+        // Before anything is counted.
+        phases::prepare();
         let threshold = (config.threshold as usize).max(if small::enabled() { 1 } else { 4096 });
         interpose::manage_from(threshold);
         mapping::manage_from(threshold.max(4096));
         statics::prepare();
         regions::enable();
-        phases::prepare();
     }
 }
 

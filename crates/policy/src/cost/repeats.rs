@@ -119,23 +119,22 @@ impl Run<'_> {
     fn folded(&self, phases: &[Segment], steps: &[u64]) -> Option<Found> {
         let Run { observed, times, segments, .. } = self;
         let all: f64 = self.asked.iter().map(Asked::lines).sum();
-        let event = |phase: usize, iteration: u64| -> Option<Event> {
-            let first = phases[phase].begins?.event;
-            let number = first.number + iteration * steps[phase];
-            Some(Event { number, at: times.at(first.kind, number)?, ..first })
+        let count = phases.len();
+        let at = |n: usize| {
+            let first = phases[n % count].begins?.event;
+            times.at(first.kind, first.number + (n / count) as u64 * steps[n % count])
         };
-        // When each phase begins, from iteration to iteration, as far as the events go.
+        // When each phase begins, from iteration to iteration, as far as the events go. More of them than intervals cannot be told apart.
         let mut begun: Vec<u64> = Vec::new();
-        for n in 0.. {
-            match event(n % phases.len(), (n / phases.len()) as u64) {
-                Some(e) if begun.last().is_none_or(|last| e.at > *last) => begun.push(e.at),
-                _ => break,
+        while let Some(next) = at(begun.len()).filter(|at| begun.last().is_none_or(|last| at > last)) {
+            begun.push(next);
+            if begun.len() > observed.timeline.len() {
+                return None;
             }
         }
-        if begun.len() < TIMES * phases.len() {
+        if begun.len() < TIMES * count {
             return None;
         }
-        let count = phases.len();
         // The last one that began takes as long as that phase did before; what comes then is behind the loop.
         let last = begun.len() - 1;
         let lengths = (0..last).filter(|n| (last - n) % count == 0).map(|n| begun[n + 1] - begun[n]);
