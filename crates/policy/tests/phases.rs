@@ -3,6 +3,7 @@
 mod common;
 
 use common::*;
+use hearth_policy::cost;
 use hearth_policy::policies::exact;
 use hearth_policy::schedule::{self, Place, Step};
 use hearth_policy::{Capacity, Options, Task, policies};
@@ -232,9 +233,9 @@ fn phases_begin_with_allocations_too() {
     let (machine, options) = (two(), room(1));
     let plan = policies::find("exact").unwrap().decide(&seen, &machine, &options).unwrap();
     let told = |p: &PlannedPhase| (p.begins, p.number, p.every.map(|e| e.get()), p.frame.clone());
-    let expected = [(SiteId(3), 2, Some(2), None), (SiteId(3), 3, Some(2), None)];
+    let expected = [(SiteId(3), 1, Some(2), None), (SiteId(3), 2, Some(2), None)];
     assert_eq!(plan.phases.iter().map(told).collect::<Vec<_>>(), expected);
-    assert_eq!(plan.moves_of(SiteId(1))[1], "dram as of allocation 3 of f3 (app.c:3), and of each 2nd after it");
+    assert_eq!(plan.moves_of(SiteId(1))[0], "dram as of allocation 1 of f3 (app.c:3), and of each 2nd after it");
     let text = hearth_policy::plan_file::to_toml(&plan);
     assert_eq!(hearth_policy::plan_file::from_toml(&text).unwrap(), plan);
     // Each process counts its own, and the profile does not say whose each is.
@@ -328,4 +329,38 @@ fn unimem_moves_too() {
     assert!(of("exact").time < of("phase-global").time && of("exact").time <= of("unimem").time);
     assert!(all.plans.iter().all(|p| p.time >= of("exact").time), "{:?}", all.plans);
     assert_eq!(of("density").migrated, Bytes(0));
+}
+
+/// Four arrays in turn, each phase with five regions of three functions, none of them at the edge of an interval: the loop is told by one
+/// function that begins once a phase, whichever of the regions the edges are nearest to.
+#[test]
+fn a_phase_of_several_regions_is_one_of_a_loop() {
+    let row = |phase: usize| (0..4).map(|site| if site == phase % 4 { 2e5 } else { 4e3 }).collect::<Vec<f64>>();
+    // The arrays are made before the loop, by a region of the function that also reads them.
+    let mut rows = vec![vec![1e5; 4]; 2];
+    (0..14).for_each(|phase| rows.extend([row(phase), row(phase)]));
+    let mut seen = by_turns(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let interval = seen.timeline[1].at.0;
+    let frame = seen.sites[0].site.frames[0].clone();
+    let mut numbers = [0; 3];
+    let mut begins = |kind: u64, at: u64| {
+        numbers[kind as usize] += 1;
+        Region { id: SiteId(77 + kind), number: numbers[kind as usize], at: Nanos(at), frame: frame.clone() }
+    };
+    let mut regions = vec![begins(0, interval / 2)];
+    for phase in 0..14 {
+        // Each time a little later or earlier.
+        let from = (2 + 2 * phase) * interval + [0, 30, 10, 20, 5][phase as usize % 5] * interval / 100;
+        let at = |percent: u64| from + percent * interval / 100;
+        let of = [(0, at(2)), (1, at(90)), (2, at(105)), (2, at(130)), (2, at(160))];
+        regions.extend(of.map(|(kind, at)| begins(kind, at)));
+    }
+    seen.regions = regions;
+    let (machine, options) = (two(), room(1));
+    let task = Task::new(&seen, &machine, &options).unwrap();
+    let phase = |of: usize| (0..14).filter(|p| p % 4 == of).flat_map(|p| [2 + 2 * p, 3 + 2 * p]).collect::<Vec<_>>();
+    let each = |of: u64| (Some((2 + of, Some(4))), phase(of as usize));
+    assert_eq!(cuts(&task), [(None, vec![0, 1]), each(0), each(1), each(2), each(3)]);
+    assert_eq!(task.segments()[1].begins.unwrap().event.kind, cost::segments::Kind::Region(SiteId(77)));
+    assert_eq!(task.segments().repeat.as_ref().unwrap().began, 14);
 }

@@ -1,15 +1,18 @@
 //! Behaviour that repeats: the loop that most of a run is spent in, found in its segments.
 //!
 //! Where segments begin with events of the same kinds as the ones some places further on, and the numbers of these go up by the same
-//! steps, they may be the phases of a loop. Such a guess is tried on the whole run: its phases begin with the events that it
-//! foretells, as long as there are such, and what the sites ask for in a phase must hardly differ from iteration to iteration. Of all guesses
-//! that pass, the one is taken that explains most of the run; of those that explain nearly as much, the one with fewest phases.
+//! steps, they may be the phases of a loop. So may be what lies between the events of one kind, so many of them an iteration: a phase can
+//! have several regions, and the segments begin with now this, now that one. Such a guess is tried on the whole run: its phases begin with
+//! the events that it foretells, as long as there are such, and what the sites ask for in a phase must hardly differ from iteration to
+//! iteration, and much more from phase to phase. Of all guesses that pass, the one is taken whose phases tell most apart; of those that tell
+//! nearly as much, the one with fewest phases.
 //!
 //! Then a plan can say what to move in each phase of the loop, whatever the number of iterations: the profiled run's, or another one's.
 
 use super::demand::Demand;
-use super::segments::{Asked, Beginning, Event, MOST, Segment, Times};
+use super::segments::{Asked, Beginning, Event, Kind, MOST, Segment, Times, merge};
 use model::Observed;
+use std::collections::BTreeMap;
 
 /// Most phases of a loop.
 const PHASES: usize = MOST / 2;
@@ -19,10 +22,17 @@ const TIMES: usize = 3;
 const LIKE: f64 = 0.25;
 /// The loop is to explain this share of what the run asks for.
 const EXPLAINS: f64 = 0.4;
-/// One with fewer phases is better if it explains nearly as much.
+/// Phases are to be so many times as unlike the loop as a whole as they are unlike themselves: of samples some always differ.
+const APART: f64 = 2.0;
+/// One with fewer phases is better if it tells nearly as much apart, as a share of what the run asks for.
 const NEARLY: f64 = 0.05;
-/// Guesses that are tried.
+/// Guesses by segments that are tried.
 const TRIED: usize = 100;
+/// Kinds of events that are tried alone, and how many of one an iteration can have.
+const KINDS: usize = 8;
+const EACH: u64 = 24;
+/// Neighbouring phases of a guess by one kind that differ by less than this share of what the run asks for are one.
+const WORTH: f64 = 0.02;
 /// Sites that are looked at, those that most is asked of.
 const HOTTEST: usize = 64;
 
@@ -37,52 +47,18 @@ pub struct Found {
     pub after: Vec<Segment>,
     /// How many of its phases began, all iterations together.
     pub began: usize,
-    /// What share of what the run asks for it explains, 0 to 1.
-    explains: f64,
+    /// By how much its phases are more like themselves than like the loop as a whole, as a share (0 to 1) of what the run asks for.
+    tells: f64,
 }
 
 /// The loop of a run with these segments, if there is one.
 pub fn find(segments: &[Segment], observed: &Observed, demand: &Demand, events: &[Event]) -> Option<Found> {
     let run = Run { observed, times: Times::of(events), asked: hottest(demand), segments };
-    let asked: Vec<Asked> = segments.iter().map(|s| run.asked(&s.intervals)).collect();
-    let alike = |a: usize, b: usize| asked[a].differs(&asked[b]) <= LIKE * asked[a].lines().min(asked[b].lines());
-    let begins = |n: usize| segments.get(n).and_then(|s| s.begins).map(|b| b.event);
-    let mut best: Option<Found> = None;
-    let mut tried = 0;
-    for phases in 2..=PHASES {
-        let places = segments.len().saturating_sub(phases);
-        // Whether a segment is like the one some places further on, and by how much the number of its event goes up till then.
-        let step = |n: usize| {
-            let (a, b) = (begins(n)?, begins(n + phases)?);
-            (a.kind == b.kind && b.number > a.number && alike(n, n + phases)).then(|| b.number - a.number)
-        };
-        let steps: Vec<Option<u64>> = (0..places).map(step).collect();
-        for first in 1..places {
-            let Some(steps) =
-                steps.get(first..first + phases).and_then(|s| s.iter().copied().collect::<Option<Vec<u64>>>())
-            else {
-                continue;
-            };
-            let body = &segments[first..first + phases];
-            let of_kind = |n: usize| begins(first + n).map(|e| e.kind);
-            let one = |n: usize| (0..n).all(|m| of_kind(m) != of_kind(n) || steps[m] == steps[n]);
-            if !(0..phases).all(one) {
-                continue;
-            }
-            tried += 1;
-            if tried > TRIED {
-                return best;
-            }
-            if let Some(found) = run.folded(body, &steps) {
-                if best.as_ref().is_none_or(|b| found.explains > b.explains + NEARLY) {
-                    best = Some(found);
-                }
-                // One that begins later is the same loop, less of it.
-                break;
-            }
-        }
-    }
-    best
+    let mut all = run.by_segments();
+    all.extend(run.by_one_kind(events));
+    let most = all.iter().map(|f| f.tells).fold(0.0, f64::max);
+    all.retain(|f| f.tells >= most - NEARLY);
+    all.into_iter().min_by(|a, b| a.body.len().cmp(&b.body.len()).then(b.tells.total_cmp(&a.tells)))
 }
 
 /// What each interval asks of the sites that most is asked of: others tell no loop.
@@ -108,11 +84,88 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// What some intervals ask for.
-    fn asked(&self, which: &[usize]) -> Asked {
-        let mut out = Asked::default();
-        which.iter().for_each(|&i| out.add(self.asked[i].clone()));
+    /// Loops whose phases begin as segments do.
+    fn by_segments(&self) -> Vec<Found> {
+        let segments = self.segments;
+        let asked: Vec<Asked> = segments.iter().map(|s| Asked::sum(&self.asked, &s.intervals)).collect();
+        let alike = |a: usize, b: usize| asked[a].differs(&asked[b]) <= LIKE * asked[a].lines().min(asked[b].lines());
+        let begins = |n: usize| segments.get(n).and_then(|s| s.begins).map(|b| b.event);
+        let mut out = Vec::new();
+        let mut tried = 0;
+        for phases in 2..=PHASES {
+            let places = segments.len().saturating_sub(phases);
+            // Whether a segment is like the one some places further on, and by how much the number of its event goes up till then.
+            let step = |n: usize| {
+                let (a, b) = (begins(n)?, begins(n + phases)?);
+                (a.kind == b.kind && b.number > a.number && alike(n, n + phases)).then(|| b.number - a.number)
+            };
+            let steps: Vec<Option<u64>> = (0..places).map(step).collect();
+            for first in 1..places {
+                let Some(steps) =
+                    steps.get(first..first + phases).and_then(|s| s.iter().copied().collect::<Option<Vec<u64>>>())
+                else {
+                    continue;
+                };
+                let body = &segments[first..first + phases];
+                let of_kind = |n: usize| begins(first + n).map(|e| e.kind);
+                let one = |n: usize| (0..n).all(|m| of_kind(m) != of_kind(n) || steps[m] == steps[n]);
+                if !(0..phases).all(one) {
+                    continue;
+                }
+                tried += 1;
+                if tried > TRIED {
+                    return out;
+                }
+                if let Some(found) = self.folded(body, &steps).filter(Found::is_whole) {
+                    out.push(found);
+                    // One that begins later is the same loop, less of it.
+                    break;
+                }
+            }
+        }
         out
+    }
+
+    /// Loops with so many events of one kind an iteration, each of which may begin a phase.
+    fn by_one_kind(&self, events: &[Event]) -> Vec<Found> {
+        let mut kinds: BTreeMap<Kind, Vec<Event>> = BTreeMap::new();
+        events.iter().for_each(|e| kinds.entry(e.kind).or_default().push(*e));
+        // Seldom ones tell most; of those that are as seldom, a region is told before an allocation.
+        let mut kinds: Vec<Vec<Event>> = kinds.into_values().filter(|of| of.len() >= 2 * TIMES).collect();
+        kinds.sort_by_key(Vec::len);
+        kinds.truncate(KINDS);
+        let mut out = Vec::new();
+        for of in &kinds {
+            let number = of.last().map_or(0, |last| last.number);
+            let intervals = self.observed.timeline.len() as u64;
+            // An iteration has two intervals at least, since its phases could not be told apart.
+            let each = (2..=EACH).filter(|each| number >= each * TIMES as u64 && number / each <= intervals / 2);
+            out.extend(each.filter_map(|each| self.of_each(of[0], each)));
+        }
+        out
+    }
+
+    /// The loop that has so many events of a kind an iteration.
+    fn of_each(&self, first: Event, each: u64) -> Option<Found> {
+        let phase = |n: u64| {
+            let event = Event { number: first.number + n, ..first };
+            let at = self.times.at(event.kind, event.number)?;
+            let begins = Some(Beginning { event: Event { at, ..event }, every: None });
+            Some(Segment { begins, at, intervals: vec![] })
+        };
+        let mut body: Vec<Segment> = (0..each).map(phase).collect::<Option<_>>()?;
+        // What was before the loop is told by its first phases' being unlike the later ones, so that it begins later.
+        loop {
+            let found = self.folded(&body, &vec![each; body.len()])?;
+            let joined = merge(found.body.clone(), &self.asked, WORTH, PHASES);
+            if joined.len() < 2 {
+                return None;
+            }
+            if joined.len() == found.body.len() {
+                return found.is_whole().then_some(found);
+            }
+            body = joined;
+        }
     }
 
     /// The run folded by a guess: the phases of a loop, and by how much the numbers of their events go up in an iteration.
@@ -124,11 +177,11 @@ impl Run<'_> {
             let first = phases[n % count].begins?.event;
             times.at(first.kind, first.number + (n / count) as u64 * steps[n % count])
         };
-        // When each phase begins, from iteration to iteration, as far as the events go. More of them than intervals cannot be told apart.
+        // When each phase begins, from iteration to iteration, as far as the events go. Many more of them than intervals cannot be told apart.
         let mut begun: Vec<u64> = Vec::new();
         while let Some(next) = at(begun.len()).filter(|at| begun.last().is_none_or(|last| at > last)) {
             begun.push(next);
-            if begun.len() > observed.timeline.len() {
+            if begun.len() > PHASES * observed.timeline.len() {
                 return None;
             }
         }
@@ -151,24 +204,40 @@ impl Run<'_> {
                 each[begun.partition_point(|b| *b <= at) - 1].push(i);
             }
         }
-        let asked: Vec<Asked> = each.iter().map(|which| self.asked(which)).collect();
+        let asked: Vec<Asked> = each.iter().map(|which| Asked::sum(&self.asked, which)).collect();
         let wholes: Vec<Asked> = (0..count)
             .map(|phase| {
                 let mut whole = Asked::default();
-                asked.iter().skip(phase).step_by(count).for_each(|a| whole.add(a.clone()));
+                asked.iter().skip(phase).step_by(count).for_each(|a| whole.add(a));
                 whole
             })
             .collect();
         let unlike = |n: usize| asked[n].differs(&wholes[n % count]);
+        // What is told like a phase of the loop and does something else before it: the loop begins later.
+        let other = |n: usize| unlike(n) > LIKE * asked[n].lines();
+        let others = (0..begun.len()).take_while(|&n| asked[n].lines() <= 0.0 || other(n)).filter(|&n| other(n)).last();
+        if let Some(later) = others.map(|n| n + 1) {
+            let phase = |n: usize| {
+                let (of, times) = (&phases[n % count], (n / count) as u64);
+                let begins = of.begins.map(|b| Beginning {
+                    event: Event { number: b.event.number + times * steps[n % count], at: begun[n], ..b.event },
+                    ..b
+                });
+                Segment { begins, at: begun[n], intervals: vec![] }
+            };
+            let rotated: Vec<u64> = (later..later + count).map(|n| steps[n % count]).collect();
+            return (later + TIMES * count <= begun.len())
+                .then(|| self.folded(&(later..later + count).map(phase).collect::<Vec<_>>(), &rotated))?;
+        }
         // What is told like a phase of the loop and does something else is behind it.
-        while each.last().is_some_and(|_| unlike(each.len() - 1) > LIKE * asked[each.len() - 1].lines()) {
+        while !each.is_empty() && other(each.len() - 1) {
             each.pop();
             end = begun[each.len()];
         }
         if each.len() < TIMES * count {
             return None;
         }
-        let mut found = Found { before: vec![], body: vec![], after: vec![], began: each.len(), explains: 0.0 };
+        let mut found = Found { before: vec![], body: vec![], after: vec![], began: each.len(), tells: 0.0 };
         for s in *segments {
             let part = |within: &dyn Fn(u64) -> bool| Segment {
                 intervals: s.intervals.iter().copied().filter(|&i| within(middle(i))).collect(),
@@ -198,10 +267,18 @@ impl Run<'_> {
             .collect();
         let explained: f64 = asked[..each.len()].iter().map(Asked::lines).sum();
         let differs: f64 = (0..each.len()).map(unlike).sum();
-        found.explains = (explained - differs) / all.max(1.0);
-        let passes = differs <= LIKE * explained
-            && found.explains >= EXPLAINS
-            && found.body.iter().all(|s| !s.intervals.is_empty());
+        let mut loops = Asked::default();
+        asked[..each.len()].iter().for_each(|a| loops.add(a));
+        let apart: f64 = asked[..each.len()].iter().map(|a| a.differs(&loops)).sum();
+        found.tells = (apart - differs) / all.max(1.0);
+        let passes = differs <= LIKE * explained && explained - differs >= EXPLAINS * all && apart >= APART * differs;
         passes.then_some(found)
+    }
+}
+
+impl Found {
+    /// Whether something was seen of each phase.
+    fn is_whole(&self) -> bool {
+        self.body.iter().all(|s| !s.intervals.is_empty())
     }
 }

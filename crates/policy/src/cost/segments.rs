@@ -120,16 +120,19 @@ impl Segments {
 /// The segments of a run: one if nothing is known of what could begin them, or nothing changes.
 pub fn of(observed: &Observed, demand: &Demand) -> Segments {
     let events = events(observed);
-    let list = join(cut(observed, demand, &events), &demand.intervals, demand.sites, usize::MAX);
+    let asked: Vec<Asked> =
+        (0..demand.intervals.len()).map(|i| Asked::of(&demand.intervals, &[i], |site| site < demand.sites)).collect();
+    let join = |segments, most| merge(segments, &asked, WORTH, most);
+    let list = join(cut(observed, demand, &events), usize::MAX);
     let Some(found) = repeats::find(&list, observed, demand, &events) else {
-        return Segments { list: join(list, &demand.intervals, demand.sites, MOST), repeat: None };
+        return Segments { list: join(list, MOST), repeat: None };
     };
     // What is around the loop shares what segments are left.
     let most = ((MOST - found.body.len()) / 2).max(1);
-    let mut list = join(found.before, &demand.intervals, demand.sites, most);
+    let mut list = join(found.before, most);
     let body = list.len()..list.len() + found.body.len();
     list.extend(found.body);
-    list.extend(join(found.after, &demand.intervals, demand.sites, most));
+    list.extend(join(found.after, most));
     Segments { list, repeat: Some(Repeat { body, began: found.began }) }
 }
 
@@ -194,21 +197,21 @@ fn cut(observed: &Observed, demand: &Demand, events: &[Event]) -> Vec<Segment> {
     cuts
 }
 
-/// Joins neighbours that hardly differ, until they do and are at most so many.
-fn join(mut segments: Vec<Segment>, intervals: &[Interval], sites: usize, most: usize) -> Vec<Segment> {
-    let mut asked: Vec<Asked> =
-        segments.iter().map(|s| Asked::of(intervals, &s.intervals, |site| site < sites)).collect();
-    let all: f64 = intervals.iter().flat_map(|i| &i.uses).filter(|u| u.site < sites).map(|u| u.lines()).sum();
+/// Joins neighbours that differ by less than a share of what the run asks for, until they do not and are at most so many. What each interval
+/// asks for is given.
+pub fn merge(mut segments: Vec<Segment>, by_interval: &[Asked], worth: f64, most: usize) -> Vec<Segment> {
+    let mut asked: Vec<Asked> = segments.iter().map(|s| Asked::sum(by_interval, &s.intervals)).collect();
+    let all: f64 = by_interval.iter().map(Asked::lines).sum();
     // By how much each matters beside the one before it.
     let mut matters: Vec<f64> = asked.windows(2).map(|pair| pair[0].differs(&pair[1])).collect();
     while let Some((least, by)) = matters.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1)) {
-        if segments.len() <= most && by > WORTH * all {
+        if segments.len() <= most && by > worth * all {
             break;
         }
         let joined = segments.remove(least + 1);
         segments[least].intervals.extend(joined.intervals);
         let joined = asked.remove(least + 1);
-        asked[least].add(joined);
+        asked[least].add(&joined);
         matters.remove(least);
         for (i, pair) in asked.windows(2).enumerate().skip(least.saturating_sub(1)).take(2).filter(|(i, _)| *i <= least)
         {
@@ -232,14 +235,21 @@ impl Asked {
         Asked(out)
     }
 
+    /// In these intervals, of which it is known what each asks for.
+    pub fn sum(by_interval: &[Asked], which: &[usize]) -> Asked {
+        let mut out = Asked::default();
+        which.iter().for_each(|&i| out.add(&by_interval[i]));
+        out
+    }
+
     /// All of them.
     pub fn lines(&self) -> f64 {
         self.0.values().sum()
     }
 
     /// Adds others.
-    pub fn add(&mut self, other: Asked) {
-        for (site, lines) in other.0 {
+    pub fn add(&mut self, other: &Asked) {
+        for (&site, lines) in &other.0 {
             *self.0.entry(site).or_default() += lines;
         }
     }
