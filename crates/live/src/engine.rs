@@ -32,6 +32,7 @@ use record::bounds::Bounds;
 use record::follow::{Object, Quiet, Sink, Stack, Started, Visit};
 use record::misses::Miss;
 use record::owner::Owner;
+use record::pick_up::Found;
 use std::time::{Duration, Instant};
 
 mod show;
@@ -63,6 +64,8 @@ struct Process {
     group: String,
     /// Memory that the program has bound itself.
     bound: Bound,
+    /// Bytes that it had allocated when its objects were read last.
+    allocated: u64,
     over: bool,
 }
 
@@ -200,28 +203,39 @@ impl<'a> Engine<'a> {
     /// Objects that have outlived the interval become records.
     fn grow_up(&mut self) {
         let mut grown: Vec<Born> = self.young.take().collect();
-        let all = self.processes.iter().zip(&self.tables);
-        self.bounds.count(all.map(|(p, table)| (p.uid, table.len())));
+        self.count_records();
         // One after the other they find the table's leaves in the cache.
         grown.sort_unstable_by_key(|b| (b.process, b.addr));
         grown.iter().for_each(|b| self.keep(b));
         self.lived.most_records = self.lived.most_records.max(self.tables.iter().map(|t| t.len() as u64).sum());
     }
 
+    /// Of users that have many, no more are kept.
+    fn count_records(&mut self) {
+        let all = self.processes.iter().zip(&self.tables);
+        self.bounds.count(all.map(|(p, table)| (p.uid, table.len())));
+    }
+
     fn gone(&mut self, process: usize, o: &Object) {
         if !self.young.died(o) {
-            let (before, asked, recall) = (&mut self.before.0, &mut self.asked, &mut self.recall);
-            let (mut lines, kept) = (Lines::default(), self.departed.len() < MOST_SITES);
-            self.tables[process].remove(o.addr, o.size.max(1), o.kind, |start| {
-                recall.forget(process, start);
-                before.records.remove(&(process, start));
-                let own = asked.records.remove(&(process, start)).unwrap_or_default();
-                lines = lines.with(own, |a, b| a + b);
-            });
-            if !lines.is_none() && kept {
-                let of = self.departed.entry(o.site).or_default();
-                *of = (of.0.with(lines, |a, b| a + b), of.1 + o.size / PAGE + 1);
-            }
+            let mut starts = Vec::new();
+            self.tables[process].remove(o.addr, o.size.max(1), o.kind, |start| starts.push(start));
+            self.departs(process, o.site, o.size / PAGE + 1, &starts);
+        }
+    }
+
+    /// The records of an object are no more: what was asked of them in this phase is kept for its site.
+    fn departs(&mut self, process: usize, site: SiteId, pages: u64, starts: &[u64]) {
+        let mut lines = Lines::default();
+        for &start in starts {
+            self.recall.forget(process, start);
+            self.before.0.records.remove(&(process, start));
+            let own = self.asked.records.remove(&(process, start)).unwrap_or_default();
+            lines = lines.with(own, |a, b| a + b);
+        }
+        if !lines.is_none() && self.departed.len() < MOST_SITES {
+            let of = self.departed.entry(site).or_default();
+            *of = (of.0.with(lines, |a, b| a + b), of.1 + pages);
         }
     }
 
@@ -610,6 +624,7 @@ impl Sink for Engine<'_> {
             exe: s.exe.clone(),
             group: group.unwrap_or_default(),
             bound: Bound::default(),
+            allocated: 0,
             over: false,
         };
         match self.processes.get_mut(process) {
@@ -634,6 +649,23 @@ impl Sink for Engine<'_> {
         if self.board.is_some() || self.journal.is_on() {
             self.shown.variable(site, module, offset, name);
         }
+        Ok(())
+    }
+
+    fn reads_objects(&self) -> bool {
+        true
+    }
+
+    fn alive(&mut self, process: usize, objects: &[Found], allocated: u64) -> Result<(), Error> {
+        let before = std::mem::replace(&mut self.processes[process].allocated, allocated);
+        self.allocated = self.allocated.saturating_add(allocated.saturating_sub(before));
+        let (gone, new) = self.tables[process].compare(objects);
+        for (start, record) in gone {
+            self.tables[process].remove_one(start);
+            self.departs(process, record.site, record.pages.into(), &[start]);
+        }
+        self.count_records();
+        new.into_iter().for_each(|found| self.keep(&Born::found(process, found)));
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 use model::{SiteId, SiteKind};
 use policy::cost::moment::Lines;
 use record::leaves::Leaves;
+use record::pick_up::Found;
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -135,6 +136,38 @@ impl Table {
         }
     }
 
+    /// Removes one record.
+    pub fn remove_one(&mut self, start: u64) {
+        self.0.remove(start);
+    }
+
+    /// Told which managed objects are alive, in the order of their addresses: the records of those that are not any more, and objects that
+    /// have none yet. An object that has come to lie where another one of its site and size was is that one, and one that has become smaller is
+    /// what it was.
+    pub fn compare(&self, alive: &[Found]) -> (Vec<(u64, Record)>, Vec<Found>) {
+        let (mut gone, mut new) = (Vec::new(), Vec::new());
+        let mut records = self.0.iter().filter(|(_, r)| r.kind == SiteKind::Allocation).peekable();
+        let mut own = Vec::new();
+        for &object in alive {
+            let (start, end) = pages_of(object.addr, object.size.max(1), SiteKind::Allocation);
+            while let Some((at, r)) = records.next_if(|(at, _)| *at < start) {
+                gone.push((at, *r));
+            }
+            own.clear();
+            let mut until = start;
+            while let Some((at, r)) = records.next_if(|(at, _)| *at < end) {
+                until = if at == until && r.site == object.site { at + r.bytes() } else { u64::MAX };
+                own.push((at, *r));
+            }
+            if until != end {
+                gone.append(&mut own);
+                new.push(object);
+            }
+        }
+        gone.extend(records.map(|(at, r)| (at, *r)));
+        (gone, new)
+    }
+
     /// The record whose memory this address is in.
     pub fn at(&mut self, addr: u64) -> Option<(u64, &mut Record)> {
         let (start, record) = self.0.at_or_below_mut(addr)?;
@@ -207,6 +240,40 @@ pub(crate) mod tests {
         table.remove(start, 9 << 20, SiteKind::Allocation, |_| gone += 1);
         assert_eq!(gone, 3);
         assert!(table.is_empty());
+    }
+
+    #[test]
+    fn who_is_alive_tells_what_is_gone_and_what_is_new() {
+        let mut table = Table::default();
+        let of = |site: u64| Record { site: SiteId(site), ..record(0) };
+        let found = |addr: u64, size: u64, site: u64| Found { addr, size, site: SiteId(site) };
+        table.add(0x10_0000, 2 * PAGE, HUGE, of(1));
+        table.add(0x20_0000, PAGE, HUGE, of(1));
+        table.add(0x30_0000, PAGE, HUGE, of(1));
+        table.add(0x40_0000, 3 * HUGE, HUGE, of(2));
+        table.add(0xff_0000, PAGE, HUGE, Record { kind: SiteKind::Mapping, ..of(3) });
+        let told = |alive: &[Found]| {
+            let (gone, new) = table.compare(alive);
+            (gone.iter().map(|(at, _)| *at).collect::<Vec<_>>(), new)
+        };
+        let same = [
+            found(0x10_0000, PAGE + 1, 1),
+            found(0x20_0000, 1, 1),
+            found(0x30_0000, PAGE, 1),
+            found(0x40_0000, 3 * HUGE, 2),
+        ];
+        assert_eq!(told(&same), (vec![], vec![]));
+        let pieces = [0x40_0000, 0x60_0000, 0x80_0000];
+        let first = |n: &[u64]| [n, &pieces].concat();
+        assert_eq!(told(&[]), (first(&[0x10_0000, 0x20_0000, 0x30_0000]), vec![]));
+        // One that was not there, one that is larger, one of another site, and one that has lost its last piece.
+        let other = [
+            found(0x0f_f000, PAGE, 9),
+            found(0x10_0000, 3 * PAGE, 1),
+            found(0x20_0000, PAGE, 2),
+            found(0x40_0000, 2 * HUGE, 2),
+        ];
+        assert_eq!(told(&other), (vec![0x10_0000, 0x20_0000, 0x30_0000, 0x80_0000], other[..3].to_vec()));
     }
 
     #[test]

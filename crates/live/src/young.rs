@@ -3,6 +3,7 @@
 
 use model::{SiteId, SiteKind};
 use record::follow::Object;
+use record::pick_up::Found;
 
 /// More than these are not kept back: what was born first becomes a record early.
 const MOST: usize = 1 << 20;
@@ -23,6 +24,12 @@ pub struct Born {
 }
 
 impl Born {
+    /// An object that was found alive.
+    pub fn found(process: usize, found: Found) -> Born {
+        let Found { addr, size, site } = found;
+        Born { process: process as u32, kind: SiteKind::Allocation, site, addr, size: size.max(1) }
+    }
+
     /// Bytes.
     pub fn size(&self) -> u64 {
         self.size

@@ -8,6 +8,7 @@ use crate::code::Code;
 use crate::live::Live;
 use crate::maps::{Layout, Loaded};
 use crate::misses::{ChunkMisses, Counts, Line, Miss, Misses, Place, Source, Sourced};
+use crate::pick_up::Found;
 use crate::residency::SitePages;
 use crate::rings::{Taken, What, can_lie};
 use crate::touches::{Touch, Touches};
@@ -132,6 +133,15 @@ pub trait Sink {
         offset: u64,
         name: &str,
     ) -> Result<(), Error> {
+        Ok(())
+    }
+    /// Whether it is told once an interval which managed objects are alive in a process ([`Sink::alive`]), where that can be read, rather than of
+    /// the beginning and end of each.
+    fn reads_objects(&self) -> bool {
+        false
+    }
+    /// These managed objects are alive, in the order of their addresses; so many bytes were allocated in all since the process began.
+    fn alive(&mut self, process: usize, objects: &[Found], allocated: u64) -> Result<(), Error> {
         Ok(())
     }
     /// An object came to life.
@@ -292,6 +302,8 @@ pub struct Follower {
     fresh: HashMap<u64, Object>,
     /// Events were lost: what comes to life may lie where something was that is not known to be dead.
     lossy: bool,
+    /// Managed objects are read elsewhere, and what is told of them is not followed.
+    objects_read: bool,
     /// Most live objects, and how many were beyond that.
     most: usize,
     beyond: u64,
@@ -317,6 +329,7 @@ impl Follower {
             live: Live::default(),
             fresh: HashMap::default(),
             lossy: false,
+            objects_read: false,
             most: usize::MAX,
             beyond: 0,
             misses: None,
@@ -334,6 +347,11 @@ impl Follower {
     /// Remembers no more live objects than so many.
     pub fn remember(&mut self, most: usize) {
         self.most = most;
+    }
+
+    /// Managed objects are read elsewhere: what was told of them so far, and what still is, is not followed.
+    pub fn objects_are_read(&mut self) {
+        self.objects_read = true;
     }
 
     /// Objects that were not remembered.
@@ -482,6 +500,7 @@ impl Follower {
                 let tallied = tally.sites.entry(site).or_default();
                 (tallied.frames, tallied.apart) = (stack.frames, apart);
             }
+            What::Alloc { kind: SiteKind::Allocation, .. } | What::Free { .. } if self.objects_read => {}
             What::Alloc { addr, size, site, tier, realloc, kind, ended } => {
                 self.ends.extend(ended.map(|end| Reverse((end.get(), addr))));
                 let fresh = kind == SiteKind::Allocation && self.misses.is_none();

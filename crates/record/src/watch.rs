@@ -13,10 +13,11 @@ use crate::misses::{Miss, Misses, Place, TOLERANCE_NS};
 use crate::outside::Outside;
 use crate::owner::Owner;
 use crate::pages::Refused;
-use crate::pick_up;
+use crate::pick_up::{self, Found};
 use crate::residency::{self, Reading};
 use crate::rings::{NotYet, ProcessFile, Taken, What};
 use crate::session::{Said, Session};
+use model::SiteKind;
 use model::observed::Loss;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -41,6 +42,8 @@ const MOST_SITES: usize = 1 << 16;
 /// Most live objects that a daemon remembers of a process, as many as its engine has records, and of all processes of a user; a launcher, whose only
 /// program it is, remembers all.
 const MOST_OBJECTS: [usize; 2] = [1 << 22, 1 << 23];
+/// Reading the objects of a user's processes takes one part in so many of the time.
+const OBJECTS_COST: u32 = 20;
 /// Misses of processes that did not report that are kept, in case that they do.
 const MOST_UNREPORTED: usize = 1 << 14;
 /// With nothing happening the recorder looks this rarely.
@@ -128,10 +131,18 @@ struct Process {
     code: Code,
     seen: Instant,
     read_at_exit: bool,
+    /// Its managed objects are read at each interval from this time on; `None`: they are told.
+    objects: Option<Objects>,
     /// Why it was not observed any more at the last reading.
     gone_on: Option<String>,
     over: bool,
     summary: ProcessSummary,
+}
+
+/// What reading the objects of a process takes.
+struct Objects {
+    next: Instant,
+    sites: pick_up::Sites,
 }
 
 /// Why a process is not followed any longer.
@@ -371,11 +382,37 @@ impl<'a> Watch<'a> {
             let now = self.now();
             let counted = self.outside.as_ref().and_then(|sampler| sampler.instructions());
             let told = counted.map_or(Ok(()), |count| self.sink.instructions(count));
+            self.read_objects();
             if let Err(e) = told.and_then(|()| self.sink.tick(now)) {
                 self.lose(None, "recorder-failed", 1, &e.0);
             }
         }
         fullest
+    }
+
+    /// Reads which managed objects are alive, of processes where that is not told.
+    fn read_objects(&mut self) {
+        let mut of_user: HashMap<u32, u32> = HashMap::new();
+        for p in self.processes.iter().filter(|p| !p.over) {
+            *of_user.entry(self.sessions[p.session].owner().uid).or_default() += 1;
+        }
+        for i in 0..self.processes.len() {
+            let p = &mut self.processes[i];
+            let (Some(file), Some(objects), false) = (&p.file, &mut p.objects, p.over) else { continue };
+            let began = Instant::now();
+            if began < objects.next {
+                continue;
+            }
+            let read = pick_up::Reader::open(file, &mut objects.sites).and_then(|mut reader| reader.objects());
+            let others = of_user.get(&self.sessions[p.session].owner().uid).copied().unwrap_or(1);
+            objects.next = began + began.elapsed() * OBJECTS_COST * others;
+            // One that is about to end or to execute another program cannot be read: its end is told.
+            let Ok(found) = read else { continue };
+            let allocated = file.header().counters.managed_bytes.load(Relaxed);
+            if let Err(e) = self.sink.alive(i, &found, allocated) {
+                self.lose(None, "recorder-failed", 1, &e.0);
+            }
+        }
     }
 
     /// Says how many objects of each process of a standing session may be remembered.
@@ -537,9 +574,19 @@ impl<'a> Watch<'a> {
         if self.standing {
             follower.remember(self.bounds.of(self.sessions[session].owner().uid, 0));
         }
-        if self.outside.is_some() {
+        // Who reads objects keeps sums of its own.
+        let reads_objects = self.sink.reads_objects();
+        if self.outside.is_some() && !reads_objects {
             follower.count_misses(Misses::new());
         }
+        let mut sites = pick_up::Sites::default();
+        let can_read = reads_objects && pick_up::Reader::open(&file, &mut sites).is_ok();
+        // A recorder before this one may have had other rights.
+        file.header().objects_read.store(can_read.into(), Relaxed);
+        let objects = can_read.then(|| {
+            follower.objects_are_read();
+            Objects { next: seen, sites }
+        });
         self.by_pid.insert(started.pid, index);
         let code = Code::of(started.pid);
         let layout_at = started.start_ns;
@@ -552,6 +599,7 @@ impl<'a> Watch<'a> {
             code,
             seen,
             read_at_exit: false,
+            objects,
             gone_on: None,
             over: false,
             summary,
@@ -583,7 +631,17 @@ impl<'a> Watch<'a> {
         let p = &mut self.processes[i];
         p.follower.lost_events();
         p.drain(false);
-        let found = p.file.as_ref().map(|file| pick_up::alive(file, now));
+        let mut sites = pick_up::Sites::default();
+        let told = p.objects.is_none();
+        let found = p.file.as_ref().map(|file| {
+            let mut reader = pick_up::Reader::open(file, &mut sites)?;
+            let of_kind = |kind: SiteKind| move |found: Found| born(found, kind, now);
+            let mut all: Vec<Taken> = reader.mappings()?.into_iter().map(of_kind(SiteKind::Mapping)).collect();
+            if told {
+                all.extend(reader.objects()?.into_iter().map(of_kind(SiteKind::Allocation)));
+            }
+            Ok::<_, std::io::Error>(all)
+        });
         match found {
             Some(Ok(found)) => {
                 // What the rings still told of may be over long since.
@@ -651,6 +709,10 @@ impl<'a> Watch<'a> {
 
     fn read_residency(&mut self, i: usize, now: u64) {
         self.look(i, now);
+        if self.processes[i].objects.is_some() {
+            // Who reads objects looks where they are itself.
+            return;
+        }
         let pid = self.processes[i].summary.pid as i32;
         // Before the objects: of a program that fills its memory at this moment more would be found than lies in its objects, and be
         // taken for memory that no plan places.
@@ -959,6 +1021,12 @@ impl Process {
             }
         }
     }
+}
+
+/// What was found, as if it were told at this time.
+fn born(found: Found, kind: SiteKind, time: u64) -> Taken {
+    let Found { addr, size, site } = found;
+    Taken { tid: 0, time, what: What::Alloc { addr, size, site, tier: 0, realloc: false, kind, ended: None } }
 }
 
 fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {

@@ -168,6 +168,7 @@ fn enter(thread: &Thread, addr: usize, object: Object, site: &Site, tier: usize,
     heap::keep_lean(now);
     if let Some(h) = process::info() {
         h.counters.managed.fetch_add(1, Relaxed);
+        h.counters.managed_bytes.fetch_add(bytes, Relaxed);
     }
     phases::allocated(site);
     sampler::guard::pass_by(&thread.step);

@@ -435,8 +435,13 @@ fn ring_control(ring: &Ring, index: usize) -> Option<&wire::process::RingControl
     Some(ring.control())
 }
 
-/// Publishes an event of the calling thread at a time of [`time`]. `false` if it was dropped (and counted).
+/// Publishes an event of the calling thread at a time of [`time`]. `false` if it was dropped (and counted). What a recorder reads in the
+/// table of objects is not published.
 pub fn publish(thread: &Thread, time: u64, event: Event<'_>) -> bool {
+    let of_object = matches!(event, Event::Free { .. } | Event::Alloc { kind: Kind::Allocation, .. });
+    if of_object && info().is_some_and(|h| h.objects_read.load(Relaxed) == 1) {
+        return true;
+    }
     let Some((ring, shared)) = ring(thread) else {
         if let Some(h) = info() {
             h.counters.no_ring.fetch_add(1, Relaxed);

@@ -54,6 +54,8 @@ pub mod state {
 pub struct Counters {
     /// Allocations managed.
     pub managed: AtomicU64,
+    /// Bytes that they were asked for.
+    pub managed_bytes: AtomicU64,
     /// Allocations at or above the threshold that had to be left to the program's own allocator.
     pub refused: AtomicU64,
     /// Events that found no ring.
@@ -126,6 +128,8 @@ pub struct Header {
     pub sampling: AtomicU32,
     /// Counts rings that have become ready, each once.
     pub rings_ready: AtomicU32,
+    /// Set to 1 by a recorder that reads the table of objects itself: it is told of no managed object's beginning or end.
+    pub objects_read: AtomicU32,
     /// Where its tables are.
     pub tables: Tables,
     /// Counters.
