@@ -130,9 +130,9 @@ impl Run<'_> {
     fn by_one_kind(&self, events: &[Event]) -> Vec<Found> {
         let mut kinds: BTreeMap<Kind, Vec<Event>> = BTreeMap::new();
         events.iter().for_each(|e| kinds.entry(e.kind).or_default().push(*e));
-        // Seldom ones tell most; of those that are as seldom, a region is told before an allocation.
+        // Regions tell more than allocations, and seldom ones more than many.
         let mut kinds: Vec<Vec<Event>> = kinds.into_values().filter(|of| of.len() >= 2 * TIMES).collect();
-        kinds.sort_by_key(Vec::len);
+        kinds.sort_by_key(|of| (matches!(of[0].kind, Kind::Allocation(_)), of.len()));
         kinds.truncate(KINDS);
         let mut out = Vec::new();
         for of in &kinds {
