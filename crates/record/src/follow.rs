@@ -349,9 +349,9 @@ impl Follower {
         self.most = most;
     }
 
-    /// Managed objects are read elsewhere: what was told of them so far, and what still is, is not followed.
-    pub fn objects_are_read(&mut self) {
-        self.objects_read = true;
+    /// Whether managed objects are read elsewhere: then what was told of them so far, and what still is, is not followed.
+    pub fn objects_are_read(&mut self, read: bool) {
+        self.objects_read = read;
     }
 
     /// Objects that were not remembered.

@@ -406,11 +406,28 @@ impl<'a> Watch<'a> {
             let read = pick_up::Reader::open(file, &mut objects.sites).and_then(|mut reader| reader.objects());
             let others = of_user.get(&self.sessions[p.session].owner().uid).copied().unwrap_or(1);
             objects.next = began + began.elapsed() * OBJECTS_COST * others;
-            // One that is about to end or to execute another program cannot be read: its end is told.
-            let Ok(found) = read else { continue };
-            let allocated = file.header().counters.managed_bytes.load(Relaxed);
+            let header = file.header();
+            let denied = matches!(&read, Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied);
+            let found = match read {
+                Ok(found) => found,
+                // It has changed its rights: from now on it tells, and of what it had before nothing is known any more.
+                Err(_) if denied => Vec::new(),
+                // One that is about to end or to execute another program: its end is told.
+                Err(_) => continue,
+            };
+            let allocated = header.counters.managed_bytes.load(Relaxed);
+            if denied {
+                header.objects_read.store(0, Relaxed);
+                p.objects = None;
+                p.follower.objects_are_read(false);
+            }
             if let Err(e) = self.sink.alive(i, &found, allocated) {
                 self.lose(None, "recorder-failed", 1, &e.0);
+            }
+            if denied {
+                let why = "the kernel does not permit any more to read what the program has allocated; it is placed as far as it is allocated \
+                           from now on";
+                self.lose(Some(i), "not-picked-up", 1, why);
             }
         }
     }
@@ -584,7 +601,7 @@ impl<'a> Watch<'a> {
         // A recorder before this one may have had other rights.
         file.header().objects_read.store(can_read.into(), Relaxed);
         let objects = can_read.then(|| {
-            follower.objects_are_read();
+            follower.objects_are_read(true);
             Objects { next: seen, sites }
         });
         self.by_pid.insert(started.pid, index);
