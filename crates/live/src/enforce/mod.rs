@@ -130,7 +130,7 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         parts.for_each(|(k, share)| victims[k].push((i, share)));
     }
     let mut used: Vec<u64> = rooms.iter().map(|r| r.used).collect();
-    let mut moves = Vec::new();
+    let mut moves: Vec<(usize, Move)> = Vec::new();
     let make_room = |(i, share): (usize, f64), from: usize, used: &mut [u64]| -> Move {
         let item = &items[i].1;
         let bytes = (item.bytes as f64 * share) as u64;
@@ -140,6 +140,25 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         let gain = share * item.value(judge.now, from, to);
         Move { process: item.process, addr: item.addr, bytes, from, to, gain }
     };
+    // What is taken of a tier beyond its share leaves before anything comes. That serves all that comes and is weighed against all of it: no single
+    // one would be worth it.
+    let mut over: Vec<Vec<Move>> = vec![Vec::new(); last];
+    for k in (0..last).rev() {
+        while used[k] > most(k) {
+            let Some(victim) = victims[k].pop() else { break };
+            over[k].push(make_room(victim, k, &mut used));
+        }
+    }
+    let group_of = |process: usize| judge.guarantees.map_or(0, |g| g.group(process));
+    // Where groups take what is their own, it does not matter what those lose who had borrowed it.
+    let sum = |moves: &[Move], takers: &[usize]| {
+        let counts = |m: &&Move| takers.is_empty() || takers.contains(&group_of(m.process));
+        Swap {
+            gain: moves.iter().filter(counts).map(|m| m.gain).sum(),
+            cost: moves.iter().map(|m| (judge.cost)(m.bytes, m.from, m.to)).sum(),
+        }
+    };
+    let mut coming: Vec<Coming> = vec![Coming::default(); last];
     let mut refused = 0;
     // What nothing speaks for stays where it is, until its room is needed.
     for (i, (_, item)) in items.iter().enumerate().filter(|(_, (priority, _))| *priority > 0.0) {
@@ -157,17 +176,13 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         }
         let gain = missing * item.value(judge.now, from, to);
         group.push(Move { process: item.process, addr: item.addr, bytes, from, to, gain });
-        // Where a group takes what is its own, it does not matter what those lose who had borrowed it.
-        let of = |process: usize| judge.guarantees.map_or(0, |g| g.group(process));
-        let counts = |m: &&Move| claims[i].is_none() || of(m.process) == of(item.process);
-        let swap = Swap {
-            gain: group.iter().filter(counts).map(|m| m.gain).sum(),
-            cost: group.iter().map(|m| (judge.cost)(m.bytes, m.from, m.to)).sum(),
-        };
+        let taker = claims[i].map(|_| group_of(item.process));
+        let swap = sum(&group, taker.as_slice());
         if used[to] + bytes <= most(to) && (judge.worth)(&swap) {
             used[to] += bytes;
             used[from] = used[from].saturating_sub(bytes);
-            moves.append(&mut group);
+            moves.extend(group.into_iter().map(|m| (to, m)));
+            coming[to].add(swap, taker);
             refused = 0;
             continue;
         }
@@ -179,19 +194,38 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
             break;
         }
     }
-    // Room for what will be allocated.
-    for k in 0..last {
-        while used[k] > most(k) {
-            let Some(victim) = victims[k].pop() else { break };
-            let away = make_room(victim, k, &mut used);
-            let swap = Swap { gain: away.gain, cost: (judge.cost)(away.bytes, away.from, away.to) };
-            if !(judge.worth)(&swap) {
-                break;
-            }
-            moves.push(away);
+    let mut all = Vec::new();
+    for k in (0..last).rev() {
+        let away = sum(&over[k], &coming[k].takers);
+        let Swap { gain, cost } = coming[k].sum;
+        coming[k].stays = !(judge.worth)(&Swap { gain: gain + away.gain, cost: cost + away.cost });
+        let alone = |m: &&Move| (judge.worth)(&sum(&[**m], &[]));
+        match coming[k].stays || coming[k].sum == Swap::default() {
+            // Room for what will be allocated.
+            true => all.extend(over[k].iter().take_while(alone)),
+            false => all.append(&mut over[k]),
         }
     }
-    moves
+    all.extend(moves.into_iter().filter(|(to, _)| !coming[*to].stays).map(|(_, m)| m));
+    all
+}
+
+/// What comes into a tier.
+#[derive(Clone, Default)]
+struct Coming {
+    /// All of it together.
+    sum: Swap,
+    /// Groups of programs that take what is their own.
+    takers: Vec<usize>,
+    /// It is not worth what has to be moved away for all of it: it stays where it is.
+    stays: bool,
+}
+
+impl Coming {
+    fn add(&mut self, swap: Swap, taker: Option<usize>) {
+        self.sum = Swap { gain: self.sum.gain + swap.gain, cost: self.sum.cost + swap.cost };
+        self.takers.extend(taker);
+    }
 }
 
 #[cfg(test)]
@@ -252,6 +286,22 @@ mod tests {
         // Gained are 500 - 400 ns a second for 16 MiB moved.
         let fair: &dyn Fn(&Swap) -> bool = &|swap| swap.gain > 6.0 * swap.cost;
         assert_eq!(moves("fill=1", &items, &[(8, 8), (100, 16)], fair), [(1, 1), (2, 0)]);
+    }
+
+    /// The fast tier is full, and a tenth of it is to be free: what that takes is borne by all that comes, as no single one could.
+    #[test]
+    fn room_that_serves_all_is_paid_by_all() {
+        let cold = (0..32).map(|n| item(n, 1, 0, 0.0));
+        let hot = |count: u64, misses: f64| (100..100 + count).map(move |n| item(n, 1, 1, misses));
+        let rooms = [(32, 32), (100, 30)];
+        let fair: &dyn Fn(&Swap) -> bool = &|swap| swap.gain > 100.0 * swap.cost;
+        // Four leave so that 28 of 32 are taken; each that comes then makes one more go: it costs 2 and gains 300 ns.
+        let many: Vec<Item> = cold.clone().chain(hot(16, 3.0)).collect();
+        assert_eq!(moves("fill", &many, &rooms, fair).len(), 4 + 2 * 16);
+        let few: Vec<Item> = cold.clone().chain(hot(3, 3.0)).collect();
+        assert_eq!(moves("fill", &few, &rooms, fair), [], "900 ns for 4 and 6 MiB");
+        let not_each: Vec<Item> = cold.chain(hot(16, 1.9)).collect();
+        assert_eq!(moves("fill", &not_each, &rooms, fair), []);
     }
 
     #[test]

@@ -22,8 +22,8 @@ pub struct Lately {
     pub instructions: Option<f64>,
 }
 
-/// A move, with all that have to make room for it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A move, with all that have to make room for it; or all of a decision.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Swap {
     /// Time gained as long as it may last, in ns; what makes room loses some.
     pub gain: f64,

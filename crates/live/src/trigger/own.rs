@@ -1,5 +1,5 @@
 //! What a user's script says: `fn due(interval, allocated, misses)`, true or false, with the bytes allocated and the misses of the interval that has
-//! just ended; and if it has it `fn worth(gain, cost)`, true or false, of a move and what has to make room for it, both in ns.
+//! just ended; and if it has it `fn worth(gain, cost)`, true or false, of a move and what has to make room for it, both in ns; then of all of them together.
 
 use super::worth_it::{TIMES, WHY, WorthIt};
 use super::{Lately, Swap, Trigger};
