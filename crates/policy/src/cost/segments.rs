@@ -9,8 +9,10 @@
 use super::demand::{Demand, Interval};
 use super::repeats;
 use model::{Observed, SiteId, SiteKind, SiteUse};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::iter::Peekable;
 use std::ops::{Deref, Range};
+use std::slice::Iter;
 
 /// Most segments.
 pub const MOST: usize = 24;
@@ -223,48 +225,62 @@ pub fn merge(mut segments: Vec<Segment>, by_interval: &[Asked], worth: f64, most
 
 /// Lines that each site asks for in some intervals. The rest is no matter of placement.
 #[derive(Clone, Debug, Default)]
-pub struct Asked(BTreeMap<usize, f64>);
+pub struct Asked {
+    /// By site, in order: phases are compared often, and most ask for the same sites.
+    by_site: Vec<(usize, f64)>,
+    lines: f64,
+}
 
 impl Asked {
+    fn collected(mut of_sites: Vec<(usize, f64)>) -> Asked {
+        of_sites.sort_by_key(|(site, _)| *site);
+        let mut by_site: Vec<(usize, f64)> = Vec::new();
+        for (site, lines) in of_sites {
+            match by_site.last_mut() {
+                Some(last) if last.0 == site => last.1 += lines,
+                _ => by_site.push((site, lines)),
+            }
+        }
+        let lines = by_site.iter().map(|(_, lines)| lines).sum();
+        Asked { by_site, lines }
+    }
+
     /// In these intervals, by some sites.
     pub fn of(intervals: &[Interval], which: &[usize], counts: impl Fn(usize) -> bool) -> Asked {
-        let mut out = BTreeMap::new();
-        for u in which.iter().flat_map(|&i| &intervals[i].uses).filter(|u| counts(u.site)) {
-            *out.entry(u.site).or_default() += u.lines();
-        }
-        Asked(out)
+        let uses = which.iter().flat_map(|&i| &intervals[i].uses).filter(|u| counts(u.site));
+        Asked::collected(uses.map(|u| (u.site, u.lines())).collect())
     }
 
     /// In these intervals, of which it is known what each asks for.
     pub fn sum(by_interval: &[Asked], which: &[usize]) -> Asked {
-        let mut out = Asked::default();
-        which.iter().for_each(|&i| out.add(&by_interval[i]));
-        out
+        Asked::collected(which.iter().flat_map(|&i| by_interval[i].by_site.iter().copied()).collect())
     }
 
     /// All of them.
     pub fn lines(&self) -> f64 {
-        self.0.values().sum()
+        self.lines
     }
 
     /// Adds others.
     pub fn add(&mut self, other: &Asked) {
-        for (&site, lines) in &other.0 {
-            *self.0.entry(site).or_default() += lines;
-        }
+        let both = self.by_site.iter().chain(&other.by_site);
+        *self = Asked::collected(both.copied().collect());
     }
 
     /// By how many lines it matters that two are one.
     pub fn differs(&self, other: &Asked) -> f64 {
-        let (all_a, all_b) = (self.lines(), other.lines());
-        if all_a <= 0.0 || all_b <= 0.0 {
+        if self.lines <= 0.0 || other.lines <= 0.0 {
             return 0.0;
         }
-        let share = |of: &Asked, site: &usize, all: f64| of.0.get(site).copied().unwrap_or(0.0) / all;
-        let apart = |site: &usize| (share(self, site, all_a) - share(other, site, all_b)).abs();
-        let alone = other.0.keys().filter(|s| !self.0.contains_key(s));
-        let both = self.0.keys().map(apart).sum::<f64>() + alone.map(apart).sum::<f64>();
-        both / 2.0 * all_a.min(all_b)
+        let (mut a, mut b) = (self.by_site.iter().peekable(), other.by_site.iter().peekable());
+        let mut both = 0.0;
+        while let Some(site) = a.peek().into_iter().chain(b.peek()).map(|(site, _)| *site).min() {
+            let share = |of: &mut Peekable<Iter<'_, (usize, f64)>>, all: f64| {
+                of.next_if(|(s, _)| *s == site).map_or(0.0, |(_, lines)| lines / all)
+            };
+            both += (share(&mut a, self.lines) - share(&mut b, other.lines)).abs();
+        }
+        both / 2.0 * self.lines.min(other.lines)
     }
 }
 
