@@ -116,7 +116,8 @@ impl Run<'_> {
                 if tried > TRIED {
                     return out;
                 }
-                if let Some(found) = self.folded(body, &steps).filter(Found::is_whole) {
+                let guess = Guess { phases: body.to_vec(), steps: steps.clone() };
+                if let Some(found) = self.folded(&guess).filter(Found::is_whole) {
                     out.push(found);
                     // One that begins later is the same loop, less of it.
                     break;
@@ -156,7 +157,8 @@ impl Run<'_> {
         let mut body: Vec<Segment> = (0..each).map(phase).collect::<Option<_>>()?;
         // What was before the loop is told by its first phases' being unlike the later ones, so that it begins later.
         loop {
-            let found = self.folded(&body, &vec![each; body.len()])?;
+            let steps = vec![each; body.len()];
+            let found = self.folded(&Guess { phases: body.clone(), steps })?;
             let joined = merge(found.body.clone(), &self.asked, WORTH, PHASES);
             if joined.len() < 2 {
                 return None;
@@ -168,66 +170,20 @@ impl Run<'_> {
         }
     }
 
-    /// The run folded by a guess: the phases of a loop, and by how much the numbers of their events go up in an iteration.
-    fn folded(&self, phases: &[Segment], steps: &[u64]) -> Option<Found> {
-        let Run { observed, times, segments, .. } = self;
-        let all: f64 = self.asked.iter().map(Asked::lines).sum();
-        let count = phases.len();
-        let at = |n: usize| {
-            let first = phases[n % count].begins?.event;
-            times.at(first.kind, first.number + (n / count) as u64 * steps[n % count])
-        };
-        // When each phase begins, from iteration to iteration, as far as the events go. Many more of them than intervals cannot be told apart.
-        let mut begun: Vec<u64> = Vec::new();
-        while let Some(next) = at(begun.len()).filter(|at| begun.last().is_none_or(|last| at > last)) {
-            begun.push(next);
-            if begun.len() > PHASES * observed.timeline.len() {
-                return None;
-            }
-        }
-        if begun.len() < TIMES * count {
-            return None;
-        }
-        // The last one that began takes as long as that phase did before; what comes then is behind the loop.
-        let last = begun.len() - 1;
-        let lengths = (0..last).filter(|n| (last - n) % count == 0).map(|n| begun[n + 1] - begun[n]);
-        let mut end = begun[last] + lengths.max().unwrap_or(0);
-        let middle = |i: usize| {
-            // The last one may be none of the timeline: what nobody saw the time of.
-            let starts = |i: usize| observed.timeline.get(i).map_or(observed.duration.0, |p| p.at.0);
-            starts(i).midpoint(starts(i + 1))
-        };
-        let mut each: Vec<Vec<usize>> = vec![vec![]; begun.len()];
-        for i in segments.iter().flat_map(|s| s.intervals.iter().copied()) {
-            let at = middle(i);
-            if at >= begun[0] && at < end {
-                each[begun.partition_point(|b| *b <= at) - 1].push(i);
-            }
-        }
+    /// The run folded by a guess.
+    fn folded(&self, guess: &Guess) -> Option<Found> {
+        let count = guess.phases.len();
+        let begun = self.begun(guess)?;
+        let mut end = self.end(&begun, count);
+        let mut each = self.each(&begun, end);
         let asked: Vec<Asked> = each.iter().map(|which| Asked::sum(&self.asked, which)).collect();
-        let wholes: Vec<Asked> = (0..count)
-            .map(|phase| {
-                let mut whole = Asked::default();
-                asked.iter().skip(phase).step_by(count).for_each(|a| whole.add(a));
-                whole
-            })
-            .collect();
+        let wholes: Vec<Asked> = (0..count).map(|phase| Asked::all(asked.iter().skip(phase).step_by(count))).collect();
         let unlike = |n: usize| asked[n].differs(&wholes[n % count]);
-        // What is told like a phase of the loop and does something else before it: the loop begins later.
         let other = |n: usize| unlike(n) > LIKE * asked[n].lines();
+        // What is told like a phase of the loop and does something else before it: the loop begins later.
         let others = (0..begun.len()).take_while(|&n| asked[n].lines() <= 0.0 || other(n)).filter(|&n| other(n)).last();
         if let Some(later) = others.map(|n| n + 1) {
-            let phase = |n: usize| {
-                let (of, times) = (&phases[n % count], (n / count) as u64);
-                let begins = of.begins.map(|b| Beginning {
-                    event: Event { number: b.event.number + times * steps[n % count], at: begun[n], ..b.event },
-                    ..b
-                });
-                Segment { begins, at: begun[n], intervals: vec![] }
-            };
-            let rotated: Vec<u64> = (later..later + count).map(|n| steps[n % count]).collect();
-            return (later + TIMES * count <= begun.len())
-                .then(|| self.folded(&(later..later + count).map(phase).collect::<Vec<_>>(), &rotated))?;
+            return (later + TIMES * count <= begun.len()).then(|| self.folded(&guess.from(later, &begun)))?;
         }
         // What is told like a phase of the loop and does something else is behind it.
         while !each.is_empty() && other(each.len() - 1) {
@@ -237,42 +193,115 @@ impl Run<'_> {
         if each.len() < TIMES * count {
             return None;
         }
-        let mut found = Found { before: vec![], body: vec![], after: vec![], began: each.len(), tells: 0.0 };
-        for s in *segments {
+        let of_loop = &asked[..each.len()];
+        let explained: f64 = of_loop.iter().map(Asked::lines).sum();
+        let differs: f64 = (0..each.len()).map(unlike).sum();
+        let whole = Asked::all(of_loop.iter());
+        let apart: f64 = of_loop.iter().map(|a| a.differs(&whole)).sum();
+        let all: f64 = self.asked.iter().map(Asked::lines).sum();
+        if differs > LIKE * explained || explained - differs < EXPLAINS * all || apart < APART * differs {
+            return None;
+        }
+        let began = each.len();
+        let (before, after) = self.around(guess, begun[0], end, &mut each);
+        let body = (0..count).map(|phase| Segment {
+            begins: guess.phases[phase].begins.map(|b| Beginning { every: Some(guess.steps[phase]), ..b }),
+            at: guess.phases[phase].at,
+            intervals: each.iter().skip(phase).step_by(count).flatten().copied().collect(),
+        });
+        Some(Found { before, body: body.collect(), after, began, tells: (apart - differs) / all.max(1.0) })
+    }
+
+    /// When each phase begins, from iteration to iteration, as far as the events go. Many more of them than intervals cannot be told apart.
+    fn begun(&self, guess: &Guess) -> Option<Vec<u64>> {
+        let Guess { phases, steps } = guess;
+        let count = phases.len();
+        let at = |n: usize| {
+            let first = phases[n % count].begins?.event;
+            self.times.at(first.kind, first.number + (n / count) as u64 * steps[n % count])
+        };
+        let mut begun: Vec<u64> = Vec::new();
+        while let Some(next) = at(begun.len()).filter(|at| begun.last().is_none_or(|last| at > last)) {
+            begun.push(next);
+            if begun.len() > PHASES * self.observed.timeline.len() {
+                return None;
+            }
+        }
+        (begun.len() >= TIMES * count).then_some(begun)
+    }
+
+    /// When the loop ends: the phase that began last takes as long as it did before.
+    fn end(&self, begun: &[u64], count: usize) -> u64 {
+        let last = begun.len() - 1;
+        let lengths = (0..last).filter(|n| (last - n) % count == 0).map(|n| begun[n + 1] - begun[n]);
+        begun[last] + lengths.max().unwrap_or(0)
+    }
+
+    /// The middle of an interval. The last one may be none of the timeline: what nobody saw the time of.
+    fn middle(&self, interval: usize) -> u64 {
+        let Observed { timeline, duration, .. } = self.observed;
+        let starts = |i: usize| timeline.get(i).map_or(duration.0, |p| p.at.0);
+        starts(interval).midpoint(starts(interval + 1))
+    }
+
+    /// The intervals of each phase that began.
+    fn each(&self, begun: &[u64], end: u64) -> Vec<Vec<usize>> {
+        let mut each: Vec<Vec<usize>> = vec![vec![]; begun.len()];
+        for i in self.segments.iter().flat_map(|s| s.intervals.iter().copied()) {
+            let at = self.middle(i);
+            if at >= begun[0] && at < end {
+                each[begun.partition_point(|b| *b <= at) - 1].push(i);
+            }
+        }
+        each
+    }
+
+    /// The segments before and behind the loop. What can be in none of them goes to its last phase, of `each`.
+    fn around(&self, guess: &Guess, start: u64, end: u64, each: &mut [Vec<usize>]) -> (Vec<Segment>, Vec<Segment>) {
+        let (mut all_before, mut all_after): (Vec<Segment>, Vec<Segment>) = (vec![], vec![]);
+        for s in self.segments {
             let part = |within: &dyn Fn(u64) -> bool| Segment {
-                intervals: s.intervals.iter().copied().filter(|&i| within(middle(i))).collect(),
+                intervals: s.intervals.iter().copied().filter(|&i| within(self.middle(i))).collect(),
                 ..s.clone()
             };
-            let (before, after) = (part(&|at| at < begun[0]), part(&|at| at >= end));
+            let (before, after) = (part(&|at| at < start), part(&|at| at >= end));
             if !before.intervals.is_empty() || s.begins.is_none() {
-                found.before.push(before);
+                all_before.push(before);
             }
             // One that began in the loop and goes on behind it has nothing to begin with there; nor has one that begins with what the loop's
             // phases are known by, since a longer run would come by it in the middle of the loop.
-            let of_loop = phases.iter().any(|p| p.begins.map(|b| b.event.kind) == s.begins.map(|b| b.event.kind));
+            let of_loop = guess.phases.iter().any(|p| p.begins.map(|b| b.event.kind) == s.begins.map(|b| b.event.kind));
             if s.at >= end && !of_loop && !after.intervals.is_empty() {
-                found.after.push(after);
-            } else if let Some(last) = found.after.last_mut() {
+                all_after.push(after);
+            } else if let Some(last) = all_after.last_mut() {
                 last.intervals.extend(after.intervals);
             } else if let Some(last) = each.last_mut() {
                 last.extend(after.intervals);
             }
         }
-        found.body = (0..count)
-            .map(|phase| Segment {
-                begins: phases[phase].begins.map(|b| Beginning { every: Some(steps[phase]), ..b }),
-                at: phases[phase].at,
-                intervals: each.iter().skip(phase).step_by(count).flatten().copied().collect(),
-            })
-            .collect();
-        let explained: f64 = asked[..each.len()].iter().map(Asked::lines).sum();
-        let differs: f64 = (0..each.len()).map(unlike).sum();
-        let mut loops = Asked::default();
-        asked[..each.len()].iter().for_each(|a| loops.add(a));
-        let apart: f64 = asked[..each.len()].iter().map(|a| a.differs(&loops)).sum();
-        found.tells = (apart - differs) / all.max(1.0);
-        let passes = differs <= LIKE * explained && explained - differs >= EXPLAINS * all && apart >= APART * differs;
-        passes.then_some(found)
+        (all_before, all_after)
+    }
+}
+
+/// A guess: the phases of a loop, and by how much the numbers of their events go up in an iteration.
+struct Guess {
+    phases: Vec<Segment>,
+    steps: Vec<u64>,
+}
+
+impl Guess {
+    /// The same loop, if it begins so many phases later. All that began are given.
+    fn from(&self, first: usize, begun: &[u64]) -> Guess {
+        let count = self.phases.len();
+        let phase = |n: usize| {
+            let (of, times) = (&self.phases[n % count], (n / count) as u64);
+            let number = |b: Beginning| b.event.number + times * self.steps[n % count];
+            let begins =
+                of.begins.map(|b| Beginning { event: Event { number: number(b), at: begun[n], ..b.event }, ..b });
+            Segment { begins, at: begun[n], intervals: vec![] }
+        };
+        let which = first..first + count;
+        Guess { phases: which.clone().map(phase).collect(), steps: which.map(|n| self.steps[n % count]).collect() }
     }
 }
 

@@ -253,7 +253,12 @@ impl Asked {
 
     /// In these intervals, of which it is known what each asks for.
     pub fn sum(by_interval: &[Asked], which: &[usize]) -> Asked {
-        Asked::collected(which.iter().flat_map(|&i| by_interval[i].by_site.iter().copied()).collect())
+        Asked::all(which.iter().map(|&i| &by_interval[i]))
+    }
+
+    /// Of several together.
+    pub fn all<'a>(of: impl Iterator<Item = &'a Asked>) -> Asked {
+        Asked::collected(of.flat_map(|a| a.by_site.iter().copied()).collect())
     }
 
     /// All of them.
@@ -263,8 +268,7 @@ impl Asked {
 
     /// Adds others.
     pub fn add(&mut self, other: &Asked) {
-        let both = self.by_site.iter().chain(&other.by_site);
-        *self = Asked::collected(both.copied().collect());
+        *self = Asked::all([&*self, other].into_iter());
     }
 
     /// By how many lines it matters that two are one.
