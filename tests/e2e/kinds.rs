@@ -240,3 +240,12 @@ fn nothing_happens_to_mappings_whose_pages_are_armed() {
     let samples: u64 = labelled(&observed, "map (mappings.c").iter().map(|s| s.samples).sum();
     assert!(samples > 100, "only {samples} samples of mappings");
 }
+
+/// The kernel puts the frames of signals on the stack that the program stands on, and ends a program where it cannot.
+#[test]
+fn signals_arrive_on_the_stack_of_a_coroutine() {
+    let room = Room::new();
+    let options = ["--sampler", "page-fault", "--faults-per-second", "20000", "--overhead", "90"];
+    let ended = room.record(&options, "c.hearth", &[&program("coroutines"), "4"]).expect(0);
+    assert_eq!(ended.stdout, "coroutines: right, interrupted often\n");
+}

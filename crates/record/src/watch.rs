@@ -70,6 +70,8 @@ const NO_RIGHTS: &str = "a forked process could not make its file in the session
                      it ran on its own allocator";
 const NO_MAPPINGS: &str = "times the kernel did not let the sampler protect a page, most likely as the process had all mappings that it \
                            may have (sysctl vm.max_map_count); accesses were not seen meanwhile";
+const NO_FRAME: &str = "signals did not reach the program: they came while it ran on a stack in memory of its own (a coroutine's) of which the \
+                        sampler had protected a page";
 const NOTHING: &str = "no process allocated anything as large as the threshold, so there was nothing to manage";
 
 /// A process that was observed.
@@ -858,6 +860,7 @@ impl<'a> Watch<'a> {
             ("no-site", "no_site", "sites found no room in the site table"),
             ("stack-truncated", "truncated", "call stacks were cut short"),
             ("page-unarmed", "arm_refused", NO_MAPPINGS),
+            ("signal-lost", "signals_lost", NO_FRAME),
         ] {
             self.set_loss(Some(i), kind, count(name), note);
         }
@@ -1056,6 +1059,7 @@ fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
         ("truncated", &c.truncated),
         ("armed", &c.armed),
         ("arm_refused", &c.arm_refused),
+        ("signals_lost", &c.signals_lost),
         ("visits", &c.visits),
         ("steps", &c.steps),
         ("guarded_ns", &c.guarded_ns),

@@ -29,6 +29,8 @@ static STALE: AtomicBool = AtomicBool::new(false);
 static RESERVED: AtomicBool = AtomicBool::new(false);
 /// Some mapping may be, or was, armed.
 static ARMABLE: AtomicBool = AtomicBool::new(false);
+/// See [`made`].
+static MADE: AtomicUsize = AtomicUsize::new(0);
 
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
@@ -89,12 +91,16 @@ pub fn forget_parent() {
     LOCK.store(0, Release);
 }
 
-/// The table while it is nobody else's.
-struct Table(&'static mut [Mapping]);
+/// The table while it is nobody else's, and no signal interrupts whoever has it: the handler's calls want it too.
+struct Table {
+    entries: &'static mut [Mapping],
+    _blocked: sys::Blocked,
+}
 
 impl Table {
     /// None if there is no memory for it, or if another thread does not come to its end.
     fn lock() -> Option<Table> {
+        let _blocked = sys::Blocked::new();
         let taken = (0..1000).any(|_| {
             let free = LOCK.compare_exchange(0, 1, AcqRel, Relaxed).is_ok();
             if !free {
@@ -116,19 +122,20 @@ impl Table {
             return None;
         }
         // SAFETY: MOST zeroed entries, which are valid, never unmapped, and ours while LOCK is.
-        Some(Table(unsafe { core::slice::from_raw_parts_mut(table, MOST) }))
+        let entries = unsafe { core::slice::from_raw_parts_mut(table, MOST) };
+        Some(Table { entries, _blocked })
     }
 
     fn used(&mut self) -> &mut [Mapping] {
         let used = USED.load(Relaxed).min(MOST);
-        self.0.get_mut(..used).unwrap_or_default()
+        self.entries.get_mut(..used).unwrap_or_default()
     }
 
     fn add(&mut self, mapping: Mapping) {
         mapping.offer();
         if let Some(slot) = self.used().iter_mut().find(|m| m.start == 0) {
             *slot = mapping;
-        } else if let Some(slot) = self.0.get_mut(USED.load(Relaxed)) {
+        } else if let Some(slot) = self.entries.get_mut(USED.load(Relaxed)) {
             *slot = mapping;
             USED.fetch_add(1, Relaxed);
         } else {
@@ -175,8 +182,14 @@ pub fn enter(mapping: Mapping) {
     }
     if mapping.armable {
         ARMABLE.store(true, Relaxed);
+        MADE.fetch_add(1, Relaxed);
         sampler::object_born(mapping.bytes());
     }
+}
+
+/// How many mappings were made that may be armed: while it is the same, an address is in none that it was not in before.
+pub fn made() -> usize {
+    MADE.load(Relaxed)
 }
 
 /// Whether there are, or were, mappings that may be armed.
@@ -198,21 +211,23 @@ fn find_armable(which: impl Fn(&Mapping) -> bool) -> Option<Mapping> {
 }
 
 /// Mappings that this range touches are not armed any more: the kernel may write there at any moment, or the program
-/// protects them itself.
-pub fn hands_off(start: usize, len: usize) {
+/// protects them itself. Returns the last of them that could be armed until now.
+pub fn hands_off(start: usize, len: usize) -> Option<Mapping> {
     if USED.load(Relaxed) == 0 {
-        return;
+        return None;
     }
-    match Table::lock() {
-        None => STALE.store(true, Relaxed),
-        Some(mut table) => {
-            let end = start.saturating_add(len);
-            for m in table.used().iter_mut().filter(|m| m.armable && m.start < end && start < m.end) {
-                m.withdraw();
-                m.armable = false;
-            }
-        }
+    let Some(mut table) = Table::lock() else {
+        STALE.store(true, Relaxed);
+        return None;
+    };
+    let end = start.saturating_add(len);
+    let mut last = None;
+    for m in table.used().iter_mut().filter(|m| m.armable && m.start < end && start < m.end) {
+        m.withdraw();
+        m.armable = false;
+        last = Some(*m);
     }
+    last
 }
 
 /// Takes a range out of the books; `each` gets what was in it. No page of it is armed afterwards. Returns whether the
@@ -276,6 +291,7 @@ pub fn protected(start: usize, len: usize, prot: c_int) {
     drop(table);
     if opened > 0 {
         ARMABLE.store(true, Relaxed);
+        MADE.fetch_add(1, Relaxed);
         sampler::object_born(opened);
     }
 }

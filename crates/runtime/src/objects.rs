@@ -130,10 +130,10 @@ pub fn get(addr: usize) -> Option<Object> {
 }
 
 /// Marks the object that holds an address as one the kernel may write to at any moment (a stack): it is never armed.
-/// Objects larger than any sensible stack are not looked for.
-pub fn hands_off(addr: usize) {
+/// Objects larger than any sensible stack are not looked for. Returns its start and length if it could be armed until now.
+pub fn hands_off(addr: usize) -> Option<(usize, usize)> {
     const LARGEST: usize = 64 << 20;
-    mark(addr, LARGEST);
+    mark(addr, LARGEST)
 }
 
 /// The same for an object of any size, which the program protects itself.
@@ -141,22 +141,22 @@ pub fn protected(addr: usize) {
     mark(addr, usize::MAX);
 }
 
-fn mark(addr: usize, farthest: usize) {
+fn mark(addr: usize, farthest: usize) -> Option<(usize, usize)> {
     let page = addr & !(PAGE - 1);
     for start in (0..=farthest / PAGE).map_while(|i| page.checked_sub(i * PAGE)) {
-        let Some(word) = word(start) else { return };
+        let word = word(start)?;
         let found = word.load(Acquire);
         if found != 0 {
-            if unpack(found).is_some_and(|o| start + heap::size_class(o.bytes) > addr) {
-                word.fetch_or(HANDS_OFF, AcqRel);
-            }
-            return;
+            let len = heap::size_class(unpack(found)?.bytes);
+            let new = start + len > addr && word.fetch_or(HANDS_OFF, AcqRel) & HANDS_OFF == 0;
+            return new.then_some((start, len));
         }
     }
+    None
 }
 
-/// Whether the program protects the object that holds an address itself. Looks no farther than a page fault may cost.
-pub fn is_protected(addr: usize) -> bool {
+/// Whether the object that holds an address is one that the program protects itself, or a stack. Looks no farther than a page fault may cost.
+pub fn is_hands_off(addr: usize) -> bool {
     const FARTHEST: usize = 64 << 20;
     let page = addr & !(PAGE - 1);
     let found = (0..FARTHEST / PAGE)

@@ -141,15 +141,32 @@ unsafe fn bare_thread(stack: usize, entry: extern "C" fn()) -> bool {
 /// # Safety
 /// As for [`bare_thread`].
 pub unsafe fn helper(stack: usize, entry: extern "C" fn()) -> bool {
-    let all = !0u64;
-    let mut before = 0u64;
-    let (set, get) = (libc::SIG_SETMASK as usize, &raw mut before as usize);
-    // SAFETY: the thread inherits the full mask; this one gets its own back. The rest is the caller's.
-    unsafe {
-        call(libc::SYS_rt_sigprocmask, [set, &raw const all as usize, get, 8, 0, 0]);
-        let started = bare_thread(stack, entry);
-        call(libc::SYS_rt_sigprocmask, [set, get, 0, 8, 0, 0]);
-        started
+    // The thread inherits the full mask; this one gets its own back.
+    let _blocked = Blocked::new();
+    // SAFETY: the caller's.
+    unsafe { bare_thread(stack, entry) }
+}
+
+/// All signals are blocked in the calling thread until this is dropped: a handler that ran meanwhile might want what the thread holds. Nothing but
+/// calls from here may be made: a trapped one would end the program.
+pub struct Blocked(u64);
+
+impl Blocked {
+    /// Blocks them.
+    pub fn new() -> Blocked {
+        let (all, mut before) = (!0u64, 0u64);
+        let (set, get) = (libc::SIG_SETMASK as usize, &raw mut before as usize);
+        // SAFETY: the thread's own mask; 8 is the kernel's mask size.
+        unsafe { call(libc::SYS_rt_sigprocmask, [set, &raw const all as usize, get, 8, 0, 0]) };
+        Blocked(before)
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        let set = libc::SIG_SETMASK as usize;
+        // SAFETY: as above.
+        unsafe { call(libc::SYS_rt_sigprocmask, [set, &raw const self.0 as usize, 0, 8, 0, 0]) };
     }
 }
 

@@ -70,6 +70,8 @@ pub struct Counters {
     pub armed: AtomicU64,
     /// Sampler: pages that the kernel did not let be armed.
     pub arm_refused: AtomicU64,
+    /// Sampler: signals that the kernel could not deliver, as their place on a stack was armed.
+    pub signals_lost: AtomicU64,
     /// Sampler: visits seen.
     pub visits: AtomicU64,
     /// Sampler: accesses single-stepped.

@@ -123,15 +123,8 @@ fn locked<R>(f: impl FnOnce(&mut [Entry; MAX]) -> R) -> R {
 /// The same in a program's thread: a signal handler that ran while the lock is held might fault on an armed page and
 /// wait for the lock for ever.
 fn locked_in_program<R>(f: impl FnOnce(&mut [Entry; MAX]) -> R) -> R {
-    let all = !0u64;
-    let mut before = 0u64;
-    let (set, get) = (libc::SIG_SETMASK as usize, &raw mut before as usize);
-    // SAFETY: blocks all signals of this thread and restores its mask; 8 is the kernel's mask size.
-    unsafe { sys::call(libc::SYS_rt_sigprocmask, [set, &raw const all as usize, get, 8, 0, 0]) };
-    let result = locked(f);
-    // SAFETY: as above.
-    unsafe { sys::call(libc::SYS_rt_sigprocmask, [set, get, 0, 8, 0, 0]) };
-    result
+    let _blocked = sys::Blocked::new();
+    locked(f)
 }
 
 fn open(page: usize) {

@@ -65,6 +65,8 @@ struct Slot {
     named_count: AtomicUsize,
     /// The program's stack pointer at the first of the calls in progress; 0: there is none.
     outermost: AtomicUsize,
+    /// What stack the thread stood on when it was last looked at ([`Slot::stands_on`]).
+    stands: AtomicUsize,
     stack: AtomicUsize,
     calls: AtomicU32,
     counted_from: AtomicU64,
@@ -82,6 +84,7 @@ static SLOTS: [Slot; THREADS] = [const {
         named: [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; NAMED],
         named_count: AtomicUsize::new(0),
         outermost: AtomicUsize::new(0),
+        stands: AtomicUsize::new(0),
         stack: AtomicUsize::new(0),
         calls: AtomicU32::new(0),
         counted_from: AtomicU64::new(0),
@@ -164,6 +167,15 @@ impl Slot {
             self.dispatched.store(on, Relaxed);
         }
         done
+    }
+
+    /// The thread makes a call with this stack pointer. If that is a coroutine's stack, the kernel puts the frames of signals there.
+    fn stands_on(&self, stack: usize) {
+        // Looked at anew where the stack is another (of 64 KiB; an address has 47 bits), or may be an object that was not there before.
+        let now = stack >> 16 | mapping::made() << 31;
+        if self.stands.swap(now, Relaxed) != now && armed::can_arm(stack) {
+            protect::stack(stack);
+        }
     }
 
     /// Notes memory that a call in progress touches, and opens its pages.
@@ -425,6 +437,8 @@ pub unsafe fn trapped(nr: c_long, args: &[usize; 6], step: &Step, context: *mut 
     weigh(slot);
     // SAFETY: the program's own calls, made for it with its own arguments; the context is the handler's.
     unsafe {
+        let stack = (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+        slot.stands_on(stack);
         match nr {
             libc::SYS_rt_sigprocmask => return Answer::Result(signals::change_kernel_mask(args, context)),
             libc::SYS_rt_sigaction => return Answer::Result(signals::change_kernel_action(args)),
@@ -444,7 +458,6 @@ pub unsafe fn trapped(nr: c_long, args: &[usize; 6], step: &Step, context: *mut 
             libc::SYS_clone3 if *(args[0] as *const u64) & libc::CLONE_VM as u64 != 0 => return natively(slot),
             _ => {}
         }
-        let stack = (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
         Answer::Result(make(slot, nr, args, stack, &(*context).uc_stack))
     }
 }

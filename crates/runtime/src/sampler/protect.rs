@@ -21,13 +21,17 @@ pub fn by_program(addr: usize, bytes: usize) {
     }
 }
 
-/// The kernel may write here at any moment (a stack, on which it puts the frames of signals): the object is never armed.
-pub fn stack(addr: usize) {
-    if range::contains(addr) {
-        objects::hands_off(addr);
-    } else {
-        mapping::hands_off(addr, 1);
+/// The kernel may write here at any moment (a stack, on which it puts the frames of signals): the object is open, and never armed again.
+/// Returns whether it could be armed until now.
+pub fn stack(addr: usize) -> bool {
+    let found = match range::contains(addr) {
+        true => objects::hands_off(addr),
+        false => mapping::hands_off(addr, 1).map(|m| (m.start, m.bytes())),
+    };
+    if let Some((start, len)) = found.filter(|_| armed::any()) {
+        armed::open_range(start, len);
     }
+    found.is_some()
 }
 
 /// As the C library's.

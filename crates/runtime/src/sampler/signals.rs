@@ -6,6 +6,7 @@
 
 use super::armed::{self, Fault};
 use super::guard::Answer;
+use super::step::Step;
 use super::{budget, enabled, guard, protect, wake};
 use crate::{next, objects, range, sys, tls};
 use core::cell::UnsafeCell;
@@ -18,6 +19,8 @@ const TRAP_FLAG: i64 = 0x100;
 /// Stands on the stack while a handler of the program's runs: one left by longjmp is overwritten sooner or later.
 const RUNNING: usize = 0x4865_6172_7468_5369;
 const SA_RESTORER: u64 = 0x0400_0000;
+/// Longest frame of a signal: AMX tiles are 8 KiB of it.
+const FRAME: usize = 16 << 10;
 
 /// A sigaction as the kernel takes it.
 #[repr(C)]
@@ -101,6 +104,7 @@ pub fn ours() -> bool {
 
 unsafe extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     const SEGV_ACCERR: c_int = 2;
+    const SI_KERNEL: c_int = 128;
     const RETRIES: u32 = 16;
     const RETRIES_ELSEWHERE: u32 = 2;
     /// So near to the stack pointer an armed page may be one of the stack.
@@ -109,37 +113,57 @@ unsafe extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, c
     let (addr, code, registers) = unsafe {
         ((*info).si_addr() as usize, (*info).si_code, &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs)
     };
+    let thread = tls::thread();
+    let stack = registers[libc::REG_RSP as usize] as usize;
+    if code == SI_KERNEL && armed::can_arm(stack) {
+        // The kernel found no place for the frame of a signal: the stack is a coroutine's, and the page below the stack pointer is, or was a
+        // moment ago, armed. That signal is lost, but the program goes on. Or it is the program's own fault, which comes back.
+        if protect::stack(stack) {
+            count_lost_signal();
+        }
+        if again(&thread.step, stack, RETRIES_ELSEWHERE) {
+            return;
+        }
+    }
     if code == SEGV_ACCERR && armed::can_arm(addr) {
-        let thread = tls::thread();
         let store = registers[libc::REG_ERR as usize] & 2 != 0;
         let ip = registers[libc::REG_RIP as usize] as usize;
-        let stack = registers[libc::REG_RSP as usize] as usize;
+        let fault = budget::signal(|| armed::fault(addr, ip, store, thread.tid.get(), &thread.step));
         if stack.abs_diff(addr) < STACK_NEAR || range::contains(stack) {
             // A coroutine's stack: the kernel puts the frames of signals there.
             protect::stack(stack);
         }
-        match budget::signal(|| armed::fault(addr, ip, store, thread.tid.get(), &thread.step)) {
+        match fault {
             Fault::Retry => return thread.step.times.set(0),
             Fault::Step => {
                 thread.step.times.set(0);
                 registers[libc::REG_EFL as usize] |= TRAP_FLAG;
                 return;
             }
-            // A garbage collector's.
-            Fault::Foreign if objects::is_protected(addr) => {}
             Fault::Foreign => {
-                // Most likely another thread has just opened the page. If not, it faults again and again.
-                let times = if thread.step.strange.replace(addr) == addr { thread.step.times.get() + 1 } else { 0 };
-                thread.step.times.set(times);
-                if times < if range::contains(addr) { RETRIES } else { RETRIES_ELSEWHERE } {
+                // Most likely another thread has just opened the page. If not, as a garbage collector's, it faults again and again.
+                let known = range::contains(addr) && !objects::is_hands_off(addr);
+                if again(&thread.step, addr, if known { RETRIES } else { RETRIES_ELSEWHERE }) {
                     return;
                 }
-                thread.step.times.set(0);
             }
         }
     }
     // SAFETY: the kernel's arguments.
     unsafe { pass_on(signal, info, context) }
+}
+
+/// Whether to try again what faults for no known reason: not more often than so in a row.
+fn again(step: &Step, at: usize, most: u32) -> bool {
+    let times = if step.strange.replace(at) == at { step.times.get() + 1 } else { 0 };
+    step.times.set(if times < most { times } else { 0 });
+    times < most
+}
+
+fn count_lost_signal() {
+    if let Some(h) = crate::process::info() {
+        h.counters.signals_lost.fetch_add(1, Relaxed);
+    }
 }
 
 unsafe extern "C-unwind" fn on_trap(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -270,6 +294,13 @@ pub unsafe fn return_natively(context: *mut libc::ucontext_t) -> ! {
     // SAFETY: at this call the stack pointer points to the frame's ucontext (signal(7), the kernel's rt_sigframe).
     unsafe {
         let stack = (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+        // The kernel reads all of it, with the vector registers above. A mapping that holds it is known as a stack by now.
+        if range::contains(stack) {
+            protect::stack(stack);
+        }
+        if armed::any() {
+            armed::open_range(stack, FRAME);
+        }
         let frame = stack as *mut libc::ucontext_t;
         *(&raw mut (*frame).uc_sigmask).cast::<u64>() &= !guard::OUR_SIGNALS;
         sys::return_from_signal(stack)
