@@ -443,6 +443,7 @@ impl<'a> Engine<'a> {
                 let now = rates.of(process, start, r);
                 let phase = self.asked.of(process, start, r).times(mean);
                 r.rest = r.rest.saturating_sub(1);
+                r.visited = r.visited.saturating_add(u16::from(!now.is_none()));
                 if !(now.is_none() && r.heat == Default::default()) {
                     // In the interval of its birth it was no record, and nothing was counted for it.
                     let age = self.interval.saturating_sub(r.born).clamp(1, age);
@@ -508,6 +509,8 @@ impl<'a> Engine<'a> {
                     seen: r.seen,
                     tier: usize::from(r.tier),
                     there: r.there(),
+                    // Of a phase that has just begun not more is known than of its intervals.
+                    visited: f64::from(r.visited).min(phase),
                     heat: of_all.unwrap_or_else(|| r.heat.lines()),
                     phase: self.asked.of(process, addr, r).times(1.0 / phase),
                     // It is expected to live as long as it has lived, as far as that was watched.

@@ -20,6 +20,8 @@ pub struct Item {
     pub tier: usize,
     /// Share of these that are there, 0 to 1.
     pub there: f64,
+    /// Intervals by which what is expected of it is known.
+    pub visited: f64,
     /// Lines a second that are expected in the long run, as the aggregate routine leaves them.
     pub heat: Lines,
     /// Lines a second in the current phase.
@@ -48,6 +50,12 @@ impl Item {
     /// All of it is in the slowest tier.
     pub fn is_slow(&self, tiers: usize) -> bool {
         self.parts(tiers).iter().all(|(k, share)| k + 1 == tiers || *share == 0.0)
+    }
+
+    /// By how much a value of it may be chance: what was seen in so many intervals is the sum of so many independent looks at most. A program that walks through
+    /// its arrays looks at each of them once in a while, and at some of them once more than at the others.
+    pub fn doubt(&self, value: f64) -> f64 {
+        value.abs() / self.visited.max(1.0).sqrt()
     }
 
     /// Time gained if it lies in one tier instead of another as long as is to be expected, in ns: in this phase what the phase
@@ -79,6 +87,7 @@ pub(crate) mod tests {
             seen,
             tier,
             there,
+            visited: f64::INFINITY,
             heat,
             phase: heat,
             next,

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     fn what(process: usize, addr: u64, bytes: u64) -> Move {
-        Move { process, addr, bytes, from: 0, to: 0, gain: 1.0 }
+        Move { process, addr, bytes, from: 0, to: 0, gain: 1.0, doubt: 0.0 }
     }
 
     /// On a machine with one node there is nothing to move, but all else happens.

@@ -54,13 +54,27 @@ pub struct Record {
     pub kind: SiteKind,
     /// Its pages did not move when they were to: it is left alone for so many intervals.
     pub rest: u8,
+    /// Intervals in which accesses were seen, as far as they can be counted.
+    pub visited: u16,
 }
 
 impl Record {
     /// Of an object that came to life in this interval; its length is found when it is added.
     pub fn new(site: SiteId, kind: SiteKind, born: u32) -> Record {
         let heat = Heat::default();
-        Record { site, pages: 0, born, seen: born, heat, tier: NOWHERE, there: 0, present: 0, kind, rest: 0 }
+        Record {
+            site,
+            pages: 0,
+            born,
+            seen: born,
+            heat,
+            tier: NOWHERE,
+            there: 0,
+            present: 0,
+            kind,
+            rest: 0,
+            visited: 0,
+        }
     }
 
     /// Bytes.

@@ -35,6 +35,8 @@ pub struct Move {
     pub to: usize,
     /// Time gained as long as it may last, in ns; negative for what makes room.
     pub gain: f64,
+    /// By how much that may be chance, in ns.
+    pub doubt: f64,
 }
 
 /// What moves are judged by.
@@ -138,7 +140,7 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         used[from] = used[from].saturating_sub(bytes);
         used[to] += bytes;
         let gain = share * item.value(judge.now, from, to);
-        Move { process: item.process, addr: item.addr, bytes, from, to, gain }
+        Move { process: item.process, addr: item.addr, bytes, from, to, gain, doubt: item.doubt(gain) }
     };
     // What is taken of a tier beyond its share leaves before anything comes. That serves all that comes and is weighed against all of it: no single
     // one would be worth it.
@@ -155,6 +157,7 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         let counts = |m: &&Move| takers.is_empty() || takers.contains(&group_of(m.process));
         Swap {
             gain: moves.iter().filter(counts).map(|m| m.gain).sum(),
+            doubt: moves.iter().filter(counts).map(|m| m.doubt * m.doubt).sum::<f64>().sqrt(),
             cost: moves.iter().map(|m| (judge.cost)(m.bytes, m.from, m.to)).sum(),
         }
     };
@@ -175,7 +178,7 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
             group.push(make_room(victim, to, &mut used));
         }
         let gain = missing * item.value(judge.now, from, to);
-        group.push(Move { process: item.process, addr: item.addr, bytes, from, to, gain });
+        group.push(Move { process: item.process, addr: item.addr, bytes, from, to, gain, doubt: item.doubt(gain) });
         let taker = claims[i].map(|_| group_of(item.process));
         let swap = sum(&group, taker.as_slice());
         if used[to] + bytes <= most(to) && (judge.worth)(&swap) {
@@ -197,8 +200,7 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
     let mut all = Vec::new();
     for k in (0..last).rev() {
         let away = sum(&over[k], &coming[k].takers);
-        let Swap { gain, cost } = coming[k].sum;
-        coming[k].stays = !(judge.worth)(&Swap { gain: gain + away.gain, cost: cost + away.cost });
+        coming[k].stays = !(judge.worth)(&coming[k].sum.and(away));
         let alone = |m: &&Move| (judge.worth)(&sum(&[**m], &[]));
         match coming[k].stays || coming[k].sum == Swap::default() {
             // Room for what will be allocated.
@@ -223,7 +225,7 @@ struct Coming {
 
 impl Coming {
     fn add(&mut self, swap: Swap, taker: Option<usize>) {
-        self.sum = Swap { gain: self.sum.gain + swap.gain, cost: self.sum.cost + swap.cost };
+        self.sum = self.sum.and(swap);
         self.takers.extend(taker);
     }
 }

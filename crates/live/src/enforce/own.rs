@@ -25,7 +25,8 @@ impl Enforce for Own {
             let (_, item) =
                 shown.get(place).map(|i| &items[*i]).filter(|(_, item)| to < rooms.len() && item.tier != to)?;
             let Item { process, addr, bytes, tier: from, .. } = *item;
-            Some(Move { process, addr, bytes, from, to, gain: item.value(judge.now, from, to) })
+            let gain = item.value(judge.now, from, to);
+            Some(Move { process, addr, bytes, from, to, gain, doubt: item.doubt(gain) })
         };
         wanted.into_iter().filter_map(one).collect()
     }

@@ -27,8 +27,17 @@ pub struct Lately {
 pub struct Swap {
     /// Time gained as long as it may last, in ns; what makes room loses some.
     pub gain: f64,
+    /// By how much that may be chance (a standard deviation), in ns.
+    pub doubt: f64,
     /// Time that moving takes, in ns.
     pub cost: f64,
+}
+
+impl Swap {
+    /// Both together.
+    pub fn and(self, other: Swap) -> Swap {
+        Swap { gain: self.gain + other.gain, doubt: self.doubt.hypot(other.doubt), cost: self.cost + other.cost }
+    }
 }
 
 /// A way to decide when.
@@ -56,7 +65,7 @@ pub trait Trigger {
 pub const ALL: &[Routine<dyn Trigger>] = &[
     Routine {
         name: "worth-it",
-        about: "every interval, but only moves that gain more than they cost; VALUE: how many times more [2]",
+        about: "every interval, but only moves that gain more than they cost, and than may be chance; VALUE: how many times more [1]",
         source: "Unimem, SC 2017, equation 5; lives by J. Gott, Nature 363, 1993",
         make: |value| Ok(Box::new(worth_it::WorthIt { times: Value::positive(value, worth_it::TIMES)? })),
     },
@@ -129,9 +138,10 @@ mod tests {
 
     #[test]
     fn only_worth_it_asks_for_the_price() {
-        let swap = Swap { gain: 2e6, cost: 3e6 };
+        let swap = Swap { gain: 2e6, doubt: 0.0, cost: 3e6 };
         assert!(!make("worth-it", "1").worth(&swap) && make("time", "1").worth(&swap));
         assert!(make("worth-it", "1").worth(&Swap { gain: 4e6, ..swap }));
         assert!(!make("worth-it", "2").worth(&Swap { gain: 4e6, ..swap }));
+        assert!(!make("worth-it", "1").worth(&Swap { gain: 4e6, doubt: 1.5e6, ..swap }), "that may be chance");
     }
 }

@@ -59,12 +59,12 @@ mod tests {
         let mut own = Own::load(Some(&path)).expect("a good script");
         let lately = |interval, allocated, misses| Lately { interval, allocated, misses, instructions: None };
         assert!(own.due(&lately(1, 50, 1.0)).is_none() && own.due(&lately(2, 500, 1.0)).is_some());
-        let swap = Swap { gain: 3.0, cost: 2.0 };
+        let swap = Swap { gain: 3.0, doubt: 0.0, cost: 2.0 };
         assert!(!own.worth(&swap) && own.worth(&Swap { gain: 5.0, ..swap }));
         assert!(own.due(&lately(4, 0, 0.0)).is_some(), "worth-it is due after each interval");
         assert!(
-            !own.worth(&swap)
-                && own.worth(&Swap { gain: 5.0, ..swap })
+            own.worth(&swap)
+                && !own.worth(&Swap { doubt: 1.5, ..swap })
                 && own.failed().is_some_and(|why| why.contains("no more"))
         );
     }
