@@ -154,7 +154,7 @@ fn what_the_next_phase_needs_is_there_before_it_begins() {
     let lab = Lab::enter();
     let alternating = program("alternating");
     for fresh in [false, true] {
-        let placement = "live/interval=5ms/trigger=worth-it=1/log=why.jsonl";
+        let placement = "live/interval=5ms/log=why.jsonl";
         let options = ["--placement", placement, "--fast", "18MiB", "--vcpus", "1", "--roi", "marks"];
         let command = if fresh {
             [&alternating, "6", "12", "1500000", "fresh"]
