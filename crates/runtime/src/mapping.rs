@@ -94,13 +94,21 @@ pub fn forget_parent() {
 /// The table while it is nobody else's, and no signal interrupts whoever has it: the handler's calls want it too.
 struct Table {
     entries: &'static mut [Mapping],
-    _blocked: sys::Blocked,
+    _blocked: Option<sys::Blocked>,
 }
 
 impl Table {
     /// None if there is no memory for it, or if another thread does not come to its end.
     fn lock() -> Option<Table> {
-        let _blocked = sys::Blocked::new();
+        Table::take(Some(sys::Blocked::new()))
+    }
+
+    /// The same in the sampler's thread, which has all signals blocked, and looks often.
+    fn lock_in_sampler() -> Option<Table> {
+        Table::take(None)
+    }
+
+    fn take(_blocked: Option<sys::Blocked>) -> Option<Table> {
         let taken = (0..1000).any(|_| {
             let free = LOCK.compare_exchange(0, 1, AcqRel, Relaxed).is_ok();
             if !free {
@@ -198,16 +206,16 @@ pub fn any_armable() -> bool {
     ARMABLE.load(Relaxed)
 }
 
-/// The mapping that starts at this address, if it may be armed.
+/// The mapping that starts at this address, if it may be armed. Asked in the sampler's thread.
 pub fn armable_at(start: usize) -> Option<Mapping> {
-    find_armable(|m| m.start == start)
+    find_armable(Table::lock_in_sampler, |m| m.start == start)
 }
 
-fn find_armable(which: impl Fn(&Mapping) -> bool) -> Option<Mapping> {
+fn find_armable(lock: fn() -> Option<Table>, which: impl Fn(&Mapping) -> bool) -> Option<Mapping> {
     if !any_armable() || STALE.load(Relaxed) {
         return None;
     }
-    Table::lock()?.used().iter().find(|m| m.armable && which(m)).copied()
+    lock()?.used().iter().find(|m| m.armable && which(m)).copied()
 }
 
 /// Mappings that this range touches are not armed any more: the kernel may write there at any moment, or the program
@@ -417,7 +425,7 @@ pub unsafe extern "C" fn mremap(at: Ptr, old: usize, new: usize, flags: c_int, t
 
 /// Opens the pages of the mapping that holds an address, none of which is armed from now on. None: they could not be armed.
 fn hold(addr: usize) -> Option<Mapping> {
-    let held = find_armable(|m| (m.start..m.end).contains(&addr))?;
+    let held = find_armable(Table::lock, |m| (m.start..m.end).contains(&addr))?;
     hands_off(held.start, held.bytes());
     sampler::range_gone(held.start, held.bytes(), held.bytes());
     Some(held)
