@@ -230,11 +230,13 @@ fn the_page_fault_sampler_sees_static_variables_and_mappings() {
     assert!(hot > 0.8 && grid > 0.01 && cold < 0.02, "{hot}, {grid}, {cold}");
 }
 
+/// So many pages are armed that what can go wrong does.
+const MANY_FAULTS: [&str; 6] = ["--sampler", "page-fault", "--faults-per-second", "20000", "--overhead", "90"];
+
 #[test]
 fn nothing_happens_to_mappings_whose_pages_are_armed() {
     let room = Room::new();
-    let options = ["--sampler", "page-fault", "--faults-per-second", "20000", "--overhead", "90"];
-    let ended = room.record(&options, "m.hearth", &[&program("mappings"), "4"]).expect(0);
+    let ended = room.record(&MANY_FAULTS, "m.hearth", &[&program("mappings"), "4"]).expect(0);
     assert_eq!(ended.stdout, "mappings: right, interrupted often\n");
     let observed = room.observed("m.hearth");
     let samples: u64 = labelled(&observed, "map (mappings.c").iter().map(|s| s.samples).sum();
@@ -245,7 +247,6 @@ fn nothing_happens_to_mappings_whose_pages_are_armed() {
 #[test]
 fn signals_arrive_on_the_stack_of_a_coroutine() {
     let room = Room::new();
-    let options = ["--sampler", "page-fault", "--faults-per-second", "20000", "--overhead", "90"];
-    let ended = room.record(&options, "c.hearth", &[&program("coroutines"), "4"]).expect(0);
+    let ended = room.record(&MANY_FAULTS, "c.hearth", &[&program("coroutines"), "4"]).expect(0);
     assert_eq!(ended.stdout, "coroutines: right, interrupted often\n");
 }

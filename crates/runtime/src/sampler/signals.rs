@@ -121,6 +121,10 @@ unsafe extern "C-unwind" fn on_segv(signal: c_int, info: *mut libc::siginfo_t, c
         if protect::stack(stack) {
             count_lost_signal();
         }
+        // Another thread may have marked it and not opened it yet, or the table of mappings be taken for too long.
+        if armed::any() {
+            armed::open_range(stack.saturating_sub(FRAME), FRAME);
+        }
         if again(&thread.step, stack, RETRIES_ELSEWHERE) {
             return;
         }
