@@ -100,7 +100,7 @@ struct Table {
 impl Table {
     /// None if there is no memory for it, or if another thread does not come to its end.
     fn lock() -> Option<Table> {
-        Table::take(Some(sys::Blocked::new()))
+        Table::take(Some(sys::Blocked::all()))
     }
 
     /// The same in the sampler's thread, which has all signals blocked, and looks often.

@@ -142,7 +142,7 @@ unsafe fn bare_thread(stack: usize, entry: extern "C" fn()) -> bool {
 /// As for [`bare_thread`].
 pub unsafe fn helper(stack: usize, entry: extern "C" fn()) -> bool {
     // The thread inherits the full mask; this one gets its own back.
-    let _blocked = Blocked::new();
+    let _blocked = Blocked::all();
     // SAFETY: the caller's.
     unsafe { bare_thread(stack, entry) }
 }
@@ -152,8 +152,8 @@ pub unsafe fn helper(stack: usize, entry: extern "C" fn()) -> bool {
 pub struct Blocked(u64);
 
 impl Blocked {
-    /// Blocks them.
-    pub fn new() -> Blocked {
+    /// Blocks all of them.
+    pub fn all() -> Blocked {
         let (all, mut before) = (!0u64, 0u64);
         let (set, get) = (libc::SIG_SETMASK as usize, &raw mut before as usize);
         // SAFETY: the thread's own mask; 8 is the kernel's mask size.

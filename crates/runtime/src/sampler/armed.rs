@@ -123,7 +123,7 @@ fn locked<R>(f: impl FnOnce(&mut [Entry; MAX]) -> R) -> R {
 /// The same in a program's thread: a signal handler that ran while the lock is held might fault on an armed page and
 /// wait for the lock for ever.
 fn locked_in_program<R>(f: impl FnOnce(&mut [Entry; MAX]) -> R) -> R {
-    let _blocked = sys::Blocked::new();
+    let _blocked = sys::Blocked::all();
     locked(f)
 }
 
