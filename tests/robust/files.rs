@@ -152,7 +152,8 @@ fn a_child_that_changes_its_user() {
 fn what_is_executed_and_cannot_be_observed() {
     let room = Room::new();
     let fixed = program("static");
-    let script = format!("x=$(seq 20000); sleep 0.1; exec {fixed} exit --seconds 0.5");
+    // Long enough for a recorder to look at it that gets the processor seldom.
+    let script = format!("x=$(seq 20000); sleep 0.1; exec {fixed} exit --seconds 3");
     let recorded = room.record(&[], "some.hearth", &["bash", "-c", &script]);
     let losses = losses(&room.observed("some.hearth"));
     assert!(losses.contains(&format!("went on as {fixed}")) && losses.contains("statically linked"), "{losses}");
