@@ -18,9 +18,6 @@ const FAULTS: u64 = 200;
 /// As `--sampler perf` samples by default: each of two threads.
 const SAMPLES: u64 = 2000;
 
-/// In which the profile is to be read and summed up, in s of processor time.
-const MOST_SECONDS: f64 = 3.0;
-
 /// Processor time of this thread, in s.
 fn processor_time() -> f64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -185,14 +182,18 @@ fn run(path: &std::path::Path, sampler: &str, seconds: u64) -> (u64, u64) {
     (std::fs::metadata(path).unwrap().len(), peak.parse::<u64>().unwrap() << 10)
 }
 
+/// The peak is the process's: one hour at a time.
+static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// The profile is small, whatever the sampler, and growing ever more slowly.
 fn small(sampler: &str) {
+    let _turn = TURN.lock();
     let folder = tempfile::tempdir().unwrap();
     let path = std::env::var_os("HEARTH_KEEP")
         .map_or(folder.path().to_owned(), PathBuf::from)
         .join(format!("{sampler}.hearth"));
     let (bytes, peak) = run(&path, sampler, 3600);
-    // Not by the clock on the wall, so that a machine with other work to do may do it. All of a read is done by this thread.
+    // Not by the clock on the wall: all of a read is done by this thread. The figure is `bench/scale/run`'s, machines differ too much to assert it.
     let mut reads = [0.0; 3];
     let mut observed = None;
     for read in &mut reads {
@@ -210,7 +211,6 @@ fn small(sampler: &str) {
         reads[1],
         mib(peak)
     );
-    assert!(reads[1] < MOST_SECONDS, "reading it took {reads:?} s");
     assert!(mib(bytes) < 200.0 && mib(peak) < 200.0, "{bytes} bytes, {peak} resident");
     assert_eq!(observed.sites.iter().map(|s| s.objects).sum::<u64>(), 3600 * RATE * PROCESSES as u64);
     assert!(observed.sites[0].misses() > 0.0 && observed.sites[0].samples > 100);
