@@ -1,5 +1,5 @@
-/* A program of few allocations gives back what it freed: 64 objects of a megabyte, used and freed; then it works on with small
- * ones, and says whether its memory has become less within ten seconds.
+/* A program of few allocations gives back what it freed: an object larger than any before at once. Then 64 of a megabyte, used and
+ * freed; it works on with small ones, and says whether its memory has become less within ten seconds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,13 @@ static long resident(void) {
 }
 
 int main(void) {
+  volatile char *large = malloc(8 * BYTES);
+  if (!large) return 1;
+  for (int i = 0; i < 8 * BYTES; i += 4096) large[i] = 1;
+  long with = resident();
+  free((void *)large);
+  puts(resident() < with - 7 * BYTES ? "given back at once" : "kept");
+
   char *objects[OBJECTS];
   for (int i = 0; i < OBJECTS; i++) {
     objects[i] = malloc(BYTES);

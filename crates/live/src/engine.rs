@@ -494,6 +494,8 @@ impl<'a> Engine<'a> {
         let phase_life = seconds(left.unwrap_or_else(|| self.phase.expected(self.interval)));
         let soon = self.soon(length_ns);
         let next_life = soon.map_or(0.0, |(_, length)| seconds(length));
+        // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
+        let known = if left.is_some() { f64::INFINITY } else { phase };
         let why = if soon.is_some() { format!("{why}; the next phase is near") } else { why.to_string() };
         let mut items = Vec::new();
         for (process, table) in self.tables.iter().enumerate().filter(|(p, _)| !self.processes[*p].over) {
@@ -509,8 +511,8 @@ impl<'a> Engine<'a> {
                     seen: r.seen,
                     tier: usize::from(r.tier),
                     there: r.there(),
-                    // Of a phase that has just begun not more is known than of its intervals.
-                    visited: f64::from(r.visited).min(phase),
+                    looks: [phase, next_life / seconds(1.0), known]
+                        .map(|intervals| f64::from(r.visited).min(intervals)),
                     heat: of_all.unwrap_or_else(|| r.heat.lines()),
                     phase: self.asked.of(process, addr, r).times(1.0 / phase),
                     // It is expected to live as long as it has lived, as far as that was watched.

@@ -20,8 +20,8 @@ pub struct Item {
     pub tier: usize,
     /// Share of these that are there, 0 to 1.
     pub there: f64,
-    /// Intervals by which what is expected of it is known.
-    pub visited: f64,
+    /// Intervals by which is known what is expected of it in this phase, in the next one and in the long run.
+    pub looks: [f64; 3],
     /// Lines a second that are expected in the long run, as the aggregate routine leaves them.
     pub heat: Lines,
     /// Lines a second in the current phase.
@@ -52,22 +52,24 @@ impl Item {
         self.parts(tiers).iter().all(|(k, share)| k + 1 == tiers || *share == 0.0)
     }
 
-    /// By how much a value of it may be chance: what was seen in so many intervals is the sum of so many independent looks at most. A program that walks through
-    /// its arrays looks at each of them once in a while, and at some of them once more than at the others.
-    pub fn doubt(&self, value: f64) -> f64 {
-        value.abs() / self.visited.max(1.0).sqrt()
-    }
-
     /// Time gained if it lies in one tier instead of another as long as is to be expected, in ns: in this phase what the phase
     /// asks for, then what the next one does, if that is near, then what is asked for in the long run.
     pub fn value(&self, now: &Now, from: usize, to: usize) -> f64 {
+        self.gains(now, from, to).iter().sum()
+    }
+
+    /// By how much that value may be chance, in ns: what was seen in so many intervals is the sum of so many independent looks at most. A program that walks
+    /// through its arrays looks at each of them once in a while, and at some of them once more than at the others.
+    pub fn doubt(&self, now: &Now, from: usize, to: usize) -> f64 {
+        self.gains(now, from, to).iter().zip(self.looks).map(|(gain, looks)| gain.abs() / looks.max(1.0).sqrt()).sum()
+    }
+
+    /// In this phase, the next one and the long run.
+    fn gains(&self, now: &Now, from: usize, to: usize) -> [f64; 3] {
         let phase = self.phase_life.min(self.life);
         let next = self.next_life.min(self.life - phase);
         let long = self.life - phase - next;
-        [(phase, self.phase), (next, self.next), (long, self.heat)]
-            .map(|(s, lines)| s * now.gain(lines, from, to))
-            .iter()
-            .sum()
+        [(phase, self.phase), (next, self.next), (long, self.heat)].map(|(s, lines)| s * now.gain(lines, from, to))
     }
 }
 
@@ -87,7 +89,7 @@ pub(crate) mod tests {
             seen,
             tier,
             there,
-            visited: f64::INFINITY,
+            looks: [f64::INFINITY; 3],
             heat,
             phase: heat,
             next,
@@ -107,5 +109,11 @@ pub(crate) mod tests {
         let hot_next = Item { next: line(5.0), next_life: 2.0, ..hot_now };
         assert_eq!(hot_next.value(&now, 1, 0), 2.0 * 10.0 * 200.0 + 2.0 * 5.0 * 200.0 + 200.0);
         assert_eq!(Item { life: 1.0, ..hot_now }.value(&now, 1, 0), 2000.0, "it will not outlive itself");
+        let looked = Item { looks: [4.0, 25.0, 100.0], ..hot_next };
+        assert_eq!(
+            looked.doubt(&now, 0, 1),
+            4000.0 / 2.0 + 2000.0 / 5.0 + 200.0 / 10.0,
+            "each by how often it was looked at"
+        );
     }
 }

@@ -12,8 +12,13 @@ const LATE: (f64, f64) = (0.25, 2.0);
 /// A phase that has been seen.
 #[derive(Debug, Default)]
 struct Known {
-    /// What it asks for, lines a second in the mean; and for how many intervals. None while it is seen for the first time.
+    /// What it asked for the last time, lines a second in the mean; and for how many intervals. None while it is seen for the first time.
     seen: Option<(Rates, f64)>,
+    /// For how many intervals the time before. It is shorter where what it needs was there when it began, and so long it is to last then. Of what it
+    /// asks for a second there is the more, so both are of the same time wherever they are multiplied.
+    before: f64,
+    /// It ended in less than half of its time the last time.
+    cut: bool,
     /// What came after it.
     next: Option<usize>,
     /// When it began last, in phases.
@@ -34,8 +39,14 @@ impl Recall {
     /// The current phase is over: what it asked for in the mean, and for how many intervals.
     pub fn ended(&mut self, mean: Rates, intervals: f64) {
         let Some(known) = self.current.and_then(|i| self.known.get_mut(i)) else { return };
-        let length = known.seen.as_ref().map_or(intervals, |(_, before)| (before + intervals) / 2.0);
-        known.seen = Some((mean, length));
+        let length = known.seen.as_ref().map_or(intervals, |(_, length)| *length);
+        // While objects are moved it may look for a moment like another phase, or its end like the beginning of one.
+        known.cut = 2.0 * intervals < length && !known.cut;
+        if known.cut {
+            return;
+        }
+        known.before = length;
+        known.seen = Some((mean, intervals));
         let seen = || self.known.iter().filter_map(|k| k.seen.as_ref());
         let all: f64 = seen().map(|(_, length)| length).sum();
         self.mean = Rates::default();
@@ -74,8 +85,10 @@ impl Recall {
 
     /// Intervals for which the current phase, which is so old, is to be expected to go on; none if it was never seen, or lasts longer than it ever did.
     pub fn left(&self, age: f64) -> Option<f64> {
-        let (_, length) = self.known.get(self.current?)?.seen.as_ref()?;
-        (age <= length * (1.0 + LATE.0) + LATE.1).then(|| (length - age).max(0.0))
+        let known = self.known.get(self.current?)?;
+        let (_, length) = known.seen.as_ref()?;
+        let (shortest, longest) = (length.min(known.before), length.max(known.before));
+        (age <= longest * (1.0 + LATE.0) + LATE.1).then(|| (shortest - age).max(0.0))
     }
 
     /// What is asked for after the current phase, and for how many intervals, if that is known.
@@ -137,9 +150,24 @@ mod tests {
         assert!(next.records.contains_key(&(0, 2)) && length == 20.0);
         recall.ended(rates(1), 14.0);
         recall.began(like(2)).expect("it was seen");
-        assert_eq!(recall.next().map(|(_, length)| length), Some(12.0), "the mean of both");
+        assert_eq!(recall.left(3.0), Some(17.0));
+        assert_eq!(recall.next().map(|(_, length)| length), Some(14.0), "as the last time");
         let mean = recall.mean().records[&(0, 2)];
-        assert!((mean.random - 100.0 * 20.0 / 32.0).abs() < 1e-9, "{mean:?}");
+        assert!((mean.random - 100.0 * 20.0 / 34.0).abs() < 1e-9, "{mean:?}");
+        recall.ended(rates(2), 16.0);
+        recall.began(like(1)).expect("it was seen");
+        assert_eq!(recall.left(3.0), Some(7.0), "as long as the shorter of the last two");
+        assert_eq!(
+            (recall.left(19.0), recall.left(20.0)),
+            (Some(0.0), None),
+            "at most a quarter and two more than the longer"
+        );
+        recall.ended(rates(1), 2.0);
+        recall.began(like(1)).expect("it was seen");
+        assert_eq!(recall.left(3.0), Some(7.0), "once is no time");
+        recall.ended(rates(1), 2.0);
+        recall.began(like(2)).expect("it was seen");
+        assert_eq!(recall.next().map(|(_, length)| length), Some(2.0), "twice is");
         recall.forget(0, 1);
         assert!(recall.next().is_some_and(|(rates, _)| rates.records.is_empty()));
     }

@@ -330,6 +330,20 @@ pub fn keep_lean(now: u64) {
     }
 }
 
+/// Gives an object's pages back to the kernel before its end, if it is larger than any that was freed before: the next one that large may never come,
+/// and what comes then may belong where they are. glibc does so too (it unmaps what it has mapped, and maps no more that is so small: M_MMAP_THRESHOLD).
+pub fn give_back(addr: usize, bytes: usize) {
+    static LARGEST: AtomicUsize = AtomicUsize::new(128 << 10);
+    if bytes <= LARGEST.load(Relaxed) || bytes >= RETURNED_AT_ONCE {
+        return;
+    }
+    LARGEST.fetch_max(bytes, Relaxed);
+    if !plan::is_file(range::tier_of(addr)) && !sandbox::silent() {
+        // SAFETY: the pages of an object that its program has freed. Refused, they are kept for a second, as others are.
+        unsafe { sys::call3(libc::SYS_madvise, addr, size_class(bytes), libc::MADV_DONTNEED as usize) };
+    }
+}
+
 /// Ends an object.
 pub fn release(addr: usize) {
     // SAFETY: addr is a live managed object.

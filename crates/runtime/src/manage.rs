@@ -301,6 +301,7 @@ fn release(addr: usize) {
     if object.moved.is_some() {
         mover::clear(addr, object.bytes);
     }
+    heap::give_back(addr, object.bytes);
     match busy {
         Some(busy) => recent::release(addr, object.bytes, number(busy.0)),
         None => heap::release(addr),

@@ -139,8 +139,8 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         let to = if used[targets[i]] + bytes <= most(targets[i]) { targets[i] } else { last };
         used[from] = used[from].saturating_sub(bytes);
         used[to] += bytes;
-        let gain = share * item.value(judge.now, from, to);
-        Move { process: item.process, addr: item.addr, bytes, from, to, gain, doubt: item.doubt(gain) }
+        let (gain, doubt) = (share * item.value(judge.now, from, to), share * item.doubt(judge.now, from, to));
+        Move { process: item.process, addr: item.addr, bytes, from, to, gain, doubt }
     };
     // What is taken of a tier beyond its share leaves before anything comes. That serves all that comes and is weighed against all of it: no single
     // one would be worth it.
@@ -177,8 +177,8 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
             taken.push(victim);
             group.push(make_room(victim, to, &mut used));
         }
-        let gain = missing * item.value(judge.now, from, to);
-        group.push(Move { process: item.process, addr: item.addr, bytes, from, to, gain, doubt: item.doubt(gain) });
+        let (gain, doubt) = (missing * item.value(judge.now, from, to), missing * item.doubt(judge.now, from, to));
+        group.push(Move { process: item.process, addr: item.addr, bytes, from, to, gain, doubt });
         let taker = claims[i].map(|_| group_of(item.process));
         let swap = sum(&group, taker.as_slice());
         if used[to] + bytes <= most(to) && (judge.worth)(&swap) {

@@ -25,8 +25,8 @@ impl Enforce for Own {
             let (_, item) =
                 shown.get(place).map(|i| &items[*i]).filter(|(_, item)| to < rooms.len() && item.tier != to)?;
             let Item { process, addr, bytes, tier: from, .. } = *item;
-            let gain = item.value(judge.now, from, to);
-            Some(Move { process, addr, bytes, from, to, gain, doubt: item.doubt(gain) })
+            let (gain, doubt) = (item.value(judge.now, from, to), item.doubt(judge.now, from, to));
+            Some(Move { process, addr, bytes, from, to, gain, doubt })
         };
         wanted.into_iter().filter_map(one).collect()
     }
