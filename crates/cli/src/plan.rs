@@ -194,13 +194,13 @@ fn observed(files: &[PathBuf], merge: Merge, sizes: Option<&Path>) -> Result<(Ob
 fn left(task: &Task<'_>) -> Option<String> {
     let (fastest, options) = (task.tiers.first()?, task.options);
     let capacity = fastest.tier.capacity.filter(|_| options.fast.is_none())?.value;
-    let left = tiers::left(task.observed, capacity);
-    (left.0 > 0 && !options.capacities.contains_key(&fastest.tier.name)).then(|| {
-        format!(
-            "{left} of {} are left to what no plan places: small objects, stacks, libraries' data, page tables.",
-            fastest.tier.name
-        )
-    })
+    let left = tiers::left(task.observed, capacity, task.home() == 0);
+    let to = match task.home() {
+        0 => "what no plan places: small objects, stacks, libraries' data, page tables",
+        _ => "the kernel",
+    };
+    (left.0 > 0 && !options.capacities.contains_key(&fastest.tier.name))
+        .then(|| format!("{left} of {} are left to {to}.", fastest.tier.name))
 }
 
 /// The platform to plan for, or to place on.

@@ -115,9 +115,8 @@ impl Scaled {
         };
         let share = f64::from(vcpus) / f64::from(cores.value);
         let (fast, slow) = (scale_tier(name, fast, share)?, scale_tier(name, slow, share)?);
-        // Programs and the kernel itself start in the CPUs' memory, which is DRAM where a machine has both.
-        let dram = |t: &ScaledTier| t.real.kind.value == TierKind::Dram;
-        let slow_first = dram(&slow) && !dram(&fast);
+        // Programs and the kernel itself start there.
+        let slow_first = model::home([&fast.real, &slow.real]) == 1;
         let (size, llc_why) = llc_size(platform, share, footprint, llc)?;
         let llc = Cache::near(size, LLC_WAYS);
         Ok(Scaled {

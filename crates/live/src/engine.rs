@@ -77,6 +77,8 @@ pub struct Engine<'a> {
     places: Vec<Place>,
     memories: Vec<Memory>,
     /// Most bytes of each that may be taken.
+    /// The place in which all is that no record has.
+    home: usize,
     capacities: Vec<u64>,
     /// What is free of a tier.
     free: fn(&Place) -> u64,
@@ -145,6 +147,7 @@ impl<'a> Engine<'a> {
             routines,
             places,
             memories,
+            home: model::home(tiers),
             capacities,
             free: Place::free,
             processes: Vec::new(),
@@ -412,8 +415,8 @@ impl<'a> Engine<'a> {
     fn aggregate(&mut self, length_s: f64) -> (Vec<Lines>, Vec<Lines>) {
         let (rates, elsewhere, samples) = self.rates(length_s);
         let mut asked = vec![Lines::default(); self.places.len()];
-        // Nobody knows where that is: as in the planner, in the fastest tier.
-        asked[0] = elsewhere;
+        // Nobody knows where that is: as in the planner, where the kernel gives memory first.
+        asked[self.home] = elsewhere;
         let (mut expected, mut before) = (Difference::default(), Difference::default());
         let odd = self.phase.odd();
         for (process, table) in self.tables.iter().enumerate() {

@@ -191,6 +191,12 @@ pub struct Platform {
     pub tiers: Vec<Tier>,
 }
 
+/// Which of these tiers, fastest first, a program's memory is in if nobody says otherwise: that of the CPUs, which is DRAM where a machine has any. The nodes of
+/// HBM have none beside it (Knights Landing and Xeon Max in flat mode), so that the kernel takes theirs last.
+pub fn home<'a>(tiers: impl IntoIterator<Item = &'a Tier>) -> usize {
+    tiers.into_iter().position(|t| t.kind.value == TierKind::Dram).unwrap_or(0)
+}
+
 impl Platform {
     /// The tier of this name.
     pub fn tier(&self, name: &str) -> Option<&Tier> {

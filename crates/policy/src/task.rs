@@ -137,6 +137,11 @@ impl<'a> Task<'a> {
         self.options.size.of(&self.observed.sites[site])
     }
 
+    /// Index of the tier in which all is that no plan places.
+    pub fn home(&self) -> usize {
+        model::home(self.tiers.iter().map(|t| &t.tier))
+    }
+
     /// Index of the slowest tier, which takes what is left over.
     pub fn slowest(&self) -> usize {
         self.tiers.len() - 1

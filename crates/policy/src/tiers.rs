@@ -139,7 +139,7 @@ pub fn resolve(observed: &Observed, platform: &Platform, options: &Options) -> R
             (Some(asked), _) => Some(asked),
             (None, _) if k == last => None,
             (None, Some(has)) if has.value > Bytes(0) && k == 0 => {
-                Some(Bytes(has.value.0 - left(observed, has.value).0))
+                Some(Bytes(has.value.0 - left(observed, has.value, model::home(&platform.tiers) == 0).0))
             }
             (None, Some(has)) if has.value > Bytes(0) => Some(has.value),
             (None, Some(_)) => return Err(Error::ZeroCapacity { tier: tier.name.clone() }),
@@ -153,12 +153,15 @@ pub fn resolve(observed: &Observed, platform: &Platform, options: &Options) -> R
     Ok(uses)
 }
 
-/// What a fastest tier of this capacity is not to be filled with, as memory that no plan places lies there first: objects below the
+/// What a fastest tier of this capacity is not to be filled with, as memory that no plan places lies there first if it is the program's home ([`model::home`]): objects below the
 /// recording's threshold, stacks, libraries' data, the page tables of all (eight bytes a page), and what the kernel takes for a process
 /// besides. Of the reading of the profile that
 /// found most memory resident; at most half of the capacity, since a program of small objects alone would leave none.
-pub fn left(observed: &Observed, capacity: Bytes) -> Bytes {
+pub fn left(observed: &Observed, capacity: Bytes, home: bool) -> Bytes {
     let Some(rest) = rest::size(observed) else { return Bytes(0) };
+    if !home {
+        return Bytes(KERNEL.0.min(capacity.0 / 2));
+    }
     let tables = observed.fullest.map(|f| f.anonymous).max(observed.most_anonymous).unwrap_or_default().0 / 512;
     Bytes((rest.0 + tables + KERNEL.0).min(capacity.0 / 2))
 }

@@ -313,13 +313,16 @@ proptest! {
         rest in (0u64..100, 0u32..40),
         budget in 10u64..120,
         tiers in 2usize..4,
+        hbm in 0usize..3,
     ) {
         let mut seen = drawn(&sites);
         // And memory that no plan places.
         let asked = Asked { load_misses: f64::from(rest.1) * 1e4, store_misses: 0.0, pattern: Pattern::Random, lines: None };
         (seen.rest, seen.most_anonymous) = (Some(asked), Some(Bytes(seen.peak().0 + rest.0)));
         prop_assume!(seen.total_misses() > 0.0);
-        let machine = machine(tiers, budget);
+        // Of some tiers the kernel does not give unasked.
+        let mut machine = machine(tiers, budget);
+        machine.tiers.iter_mut().take(hbm.min(tiers - 1)).for_each(|t| t.kind.value = TierKind::Hbm);
         let options = Options::default();
         let task = Task::new(&seen, &machine, &options).unwrap();
         let solved = exact::solve(&task, Duration::from_secs(10)).unwrap();
@@ -493,6 +496,13 @@ fn the_rest_lies_where_there_is_room() {
     // Where its size is not known it is fast.
     seen.most_anonymous = None;
     assert!((time(&seen, 1) - alone[1]).abs() < 0.02 * slow);
+    // The kernel gives no HBM to a program that does not ask, however much there is.
+    let mut hbm = machine.clone();
+    hbm.tiers[0].kind.value = TierKind::Hbm;
+    seen.most_anonymous = Some(Bytes(500));
+    let task = Task::new(&seen, &hbm, &options).unwrap();
+    let more = (task.time(&[0]) - alone[0]) / slow;
+    assert!((more - 1.0).abs() < 0.02, "{more}");
 }
 
 /// A sampler that measures latency is believed: the same misses with twice the latency leave less time to compute.

@@ -1,6 +1,6 @@
 //! The rest: memory that no plan places. Stacks, objects below the recording's threshold, libraries' data, what is not recorded.
 //!
-//! It takes room: it lies in the fastest tier first, as the kernel gives it to a program that does not ask. And it is accessed: samplers
+//! It takes room where the kernel gives memory to a program that does not ask ([`model::home`]): in the fastest tier first, but for HBM. And it is accessed: samplers
 //! that see all of memory tell how. When is not kept, so it is taken to be spread evenly over the time that the sampler saw.
 
 use super::Shares;
@@ -30,7 +30,7 @@ pub fn add(observed: &Observed, sites: usize, intervals: &mut [Interval], notes:
     let share = rest.misses() / (rest.misses() + observed.total_misses());
     if share >= WORTH_A_WORD {
         notes.push(format!(
-            "{:.0} % of the misses hit memory that no plan places; it is taken to be asked for evenly, and to lie in the fastest tier as far as that has room",
+            "{:.0} % of the misses hit memory that no plan places; it is taken to be asked for evenly, and to lie where a program's memory is that nobody places",
             share * 100.0
         ));
     }
@@ -40,8 +40,13 @@ pub fn add(observed: &Observed, sites: usize, intervals: &mut [Interval], notes:
 }
 
 /// Puts the rest where it finds room: in the fastest tier, of which sites have the shares that are given, else in the slowest. All of
-/// it in the fastest where its size or that tier's is not known.
+/// it in the fastest where its size or that tier's is not known. If the kernel does not give of the fastest tier, where it does.
 pub fn lands(task: &Task<'_>, shares: &mut Shares) {
+    let mut of = vec![0.0; task.tiers.len()];
+    if task.home() > 0 {
+        of[task.home()] = 1.0;
+        return shares.split(task.sites(), &of);
+    }
     let fast = match room(task) {
         Some((size, has)) => {
             let left = has.0.saturating_sub(task.lives().peak_in(0, shares));
@@ -49,7 +54,6 @@ pub fn lands(task: &Task<'_>, shares: &mut Shares) {
         }
         None => 1.0,
     };
-    let mut of = vec![0.0; task.tiers.len()];
     of[task.slowest()] = 1.0 - fast;
     of[0] = fast;
     shares.split(task.sites(), &of);

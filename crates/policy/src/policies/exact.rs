@@ -636,11 +636,16 @@ impl<'a> Program<'a> {
         let mut number: HashMap<usize, usize> = self.sites.iter().enumerate().map(|(n, &s)| (s, n)).collect();
         // The rest has as much of the fastest tier as is left, or all it wants.
         let room = rest::room(task).filter(|(size, _)| size.0 > 0);
-        let least = if room.is_some() { 0.0 } else { 1.0 };
+        let home = task.home();
+        let bounds = |tier: usize| match (tier == home, &room) {
+            (true, Some(_)) if tier == 0 => 0.0..=1.0,
+            (true, _) => 1.0..=1.0,
+            (false, _) => 0.0..=0.0,
+        };
         number.insert(task.sites(), first.len());
         let rest = |p: &mut RowProblem| {
-            let mut bounds = std::iter::once(least..=1.0).chain(std::iter::repeat(0.0..=0.0));
-            Columns::of(last, vec![(1.0, 1.0)], |_| p.add_column(0.0, bounds.next().expect("one for each")))
+            let mut tiers = 0..last;
+            Columns::of(last, vec![(1.0, 1.0)], |_| p.add_column(0.0, bounds(tiers.next().expect("one for each"))))
         };
         first.push(rest(&mut p));
         // What cannot be moved has the same columns in each segment.
