@@ -51,6 +51,8 @@ const MOST_SITES: usize = 1 << 16;
 const MOST_PIECES: u64 = 1 << 18;
 /// What is known of a phase that has come back counts for as many intervals as it lasted, but no more than so many.
 const RECALLED: f64 = 10.0;
+/// Intervals within which it is recognised that a phase has come back.
+const BEGINNING: u32 = 4;
 /// What a step of moving may take before rings are looked at again.
 const TURN: Duration = Duration::from_millis(2);
 
@@ -350,18 +352,9 @@ impl<'a> Engine<'a> {
         let mut seen = before.clone();
         seen.add(now);
         let samples = samples + if with_before { self.before.1 } else { 0.0 };
-        let tables = &self.tables;
-        let apart = |known: &Rates| {
-            let mut difference = Difference::default();
-            for (process, table) in tables.iter().enumerate() {
-                table
-                    .iter()
-                    .for_each(|(start, r)| difference.add(known.of(process, start, r), seen.of(process, start, r)));
-            }
-            difference.alike(samples)
-        };
         (self.asked, self.asked_in) = (before, f64::from(u8::from(with_before)));
-        if let Some((known, length)) = self.recall.began(apart) {
+        let tables = &self.tables;
+        if let Some((known, length)) = self.recall.began(|known| apart(tables, known, &seen, samples)) {
             self.lived.recalled += 1;
             let counts = length.min(RECALLED);
             self.asked.add(&known.times(counts));
@@ -435,6 +428,13 @@ impl<'a> Engine<'a> {
         }
         self.asked.add(&rates);
         self.asked_in += 1.0;
+        // How a phase begins (its objects are written for the first time) is often not how it goes on.
+        if (2..=BEGINNING).contains(&self.phase.age(self.interval)) {
+            let tables = &self.tables;
+            if self.recall.recognised(|known| apart(tables, known, &rates, samples)).is_some() {
+                self.lived.recalled += 1;
+            }
+        }
         if samples > 0.0 {
             self.awake.get_or_insert(self.interval);
         }
@@ -498,7 +498,7 @@ impl<'a> Engine<'a> {
         let soon = self.soon(length_ns);
         let next_life = soon.map_or(0.0, |(_, length)| seconds(length));
         // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
-        let known = if left.is_some() { f64::INFINITY } else { phase };
+        let known = if left.is_some() { self.recall.looks().max(phase) } else { phase };
         let why = if soon.is_some() { format!("{why}; the next phase is near") } else { why.to_string() };
         let mut items = Vec::new();
         for (process, table) in self.tables.iter().enumerate().filter(|(p, _)| !self.processes[*p].over) {
@@ -611,6 +611,15 @@ impl<'a> Engine<'a> {
         let (gain_ns, why) = (m.gain, self.why.clone());
         self.last = Some(LastMove { pid: pid as u32, site, from, to, bytes, gain_ns, why });
     }
+}
+
+/// How far what was seen is from what a phase asked for, if that is not too far.
+fn apart(tables: &[Table], known: &Rates, seen: &Rates, samples: f64) -> Option<f64> {
+    let mut difference = Difference::default();
+    for (process, table) in tables.iter().enumerate() {
+        table.iter().for_each(|(start, r)| difference.add(known.of(process, start, r), seen.of(process, start, r)));
+    }
+    difference.alike(samples)
 }
 
 impl Sink for Engine<'_> {

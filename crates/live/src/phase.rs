@@ -27,6 +27,8 @@ pub struct Phase {
     lengths: VecDeque<u32>,
     /// The interval before was not as expected.
     odd: bool,
+    /// Something was asked of records in it.
+    begun: bool,
 }
 
 /// What was expected of the records and what was seen in an interval, record by record.
@@ -76,15 +78,19 @@ impl Difference {
 impl Phase {
     /// The first one.
     pub fn first() -> Phase {
-        Phase { since: 1, lengths: VecDeque::new(), odd: false }
+        Phase { since: 1, lengths: VecDeque::new(), odd: false, begun: false }
     }
 
     /// An interval is over, with so many samples. `expected`: how it differs from what was expected; `before`: from the interval before,
     /// with so many samples. Whether another phase has begun: with the interval before, or with this one if nothing was expected.
     pub fn over(&mut self, interval: u32, expected: &Difference, before: &Difference, samples: (f64, f64)) -> bool {
         self.odd = expected.expected() && expected.drift(samples.1).is_some();
-        // Before anything was seen there was no phase.
+        // Before anything was seen there was no phase. Later, all that it asked for is gone.
         if !expected.expected() {
+            let seen = expected.0.iter().any(|(_, seen)| *seen > 0.0);
+            if std::mem::replace(&mut self.begun, seen) {
+                self.remember(interval - self.since);
+            }
             self.since = interval;
             return samples.1 > 0.0;
         }
@@ -94,13 +100,17 @@ impl Phase {
         if !before.expected() || before.drift(samples.0.min(samples.1) / 2.0).is_some() || interval <= self.since + 1 {
             return false;
         }
-        if self.lengths.len() == REMEMBERED {
-            self.lengths.pop_front();
-        }
-        self.lengths.push_back(interval - 1 - self.since);
+        self.remember(interval - 1 - self.since);
         self.since = interval - 1;
         self.odd = false;
         true
+    }
+
+    fn remember(&mut self, length: u32) {
+        if self.lengths.len() == REMEMBERED {
+            self.lengths.pop_front();
+        }
+        self.lengths.push_back(length);
     }
 
     /// Whether the latest interval was something else than its phase: two such in a row, and another one has begun.
@@ -159,6 +169,13 @@ mod tests {
         assert!(phase.over(14, &difference(&a, &b), &difference(&b, &b), many));
         assert_eq!((phase.age(14), phase.expected(14)), (2, 8.0), "the other one was 10 long");
         assert_eq!(phase.expected(33), 21.0, "it has lasted longer than the other");
+        let none = [0.0, 0.0];
+        assert!(phase.over(20, &difference(&none, &a), &difference(&none, &none), many), "other objects than before");
+        assert_eq!((phase.last(), phase.age(20)), (7, 1));
+        assert!(!phase.over(25, &difference(&none, &none), &difference(&none, &none), (0.0, 0.0)), "nothing any more");
+        assert_eq!(phase.last(), 5);
+        assert!(phase.over(30, &difference(&none, &b), &difference(&none, &none), many));
+        assert_eq!(phase.last(), 5, "there was none in between");
     }
 
     #[test]

@@ -58,9 +58,7 @@ impl Recall {
     /// Another phase has begun. `apart`: how far what was seen of it is from what a phase asked for, if that is not too far. Gives what is known of it: what
     /// it asks for, and for how many intervals.
     pub fn began(&mut self, apart: impl Fn(&Rates) -> Option<f64>) -> Option<(&Rates, f64)> {
-        let alike = |(i, k): (usize, &Known)| Some((apart(&k.seen.as_ref()?.0)?, i));
-        let found = self.known.iter().enumerate().filter_map(alike).min_by(|a, b| a.0.total_cmp(&b.0));
-        let new = found.map_or_else(|| self.place(), |(_, i)| i);
+        let new = self.nearest(apart).unwrap_or_else(|| self.place());
         if let Some(before) = self.current.and_then(|i| self.known.get_mut(i)) {
             before.next = Some(new);
         }
@@ -68,6 +66,22 @@ impl Recall {
         self.known[new].began = self.phases;
         self.current = Some(new);
         self.known[new].seen.as_ref().map(|(rates, length)| (rates, *length))
+    }
+
+    /// The current phase was taken for a new one, and more of it has been seen now. Gives what is known of it after all.
+    pub fn recognised(&mut self, apart: impl Fn(&Rates) -> Option<f64>) -> Option<(&Rates, f64)> {
+        let new = self.current.filter(|&i| self.known[i].seen.is_none())?;
+        let found = self.nearest(apart)?;
+        self.known.iter_mut().filter(|k| k.next == Some(new)).for_each(|k| k.next = Some(found));
+        self.known[found].began = std::mem::take(&mut self.known[new].began);
+        self.current = Some(found);
+        self.known[found].seen.as_ref().map(|(rates, length)| (rates, *length))
+    }
+
+    /// The phase that asked for what is nearest to what is asked for now.
+    fn nearest(&self, apart: impl Fn(&Rates) -> Option<f64>) -> Option<usize> {
+        let alike = |(i, k): (usize, &Known)| Some((apart(&k.seen.as_ref()?.0)?, i));
+        self.known.iter().enumerate().filter_map(alike).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, i)| i)
     }
 
     /// A place for a phase that was never seen: that of the one which has not come for longest, if there is no other.
@@ -100,6 +114,11 @@ impl Recall {
     /// What phases ask for in the mean of all that were seen to their end, each counting for as long as it lasts.
     pub fn mean(&self) -> &Rates {
         &self.mean
+    }
+
+    /// Intervals of which that is the mean.
+    pub fn looks(&self) -> f64 {
+        self.known.iter().filter_map(|k| k.seen.as_ref()).map(|(_, length)| length).sum()
     }
 
     /// A record is gone, and another one may come to its place.
@@ -153,7 +172,7 @@ mod tests {
         assert_eq!(recall.left(3.0), Some(17.0));
         assert_eq!(recall.next().map(|(_, length)| length), Some(14.0), "as the last time");
         let mean = recall.mean().records[&(0, 2)];
-        assert!((mean.random - 100.0 * 20.0 / 34.0).abs() < 1e-9, "{mean:?}");
+        assert!((mean.random - 100.0 * 20.0 / 34.0).abs() < 1e-9 && recall.looks() == 34.0, "{mean:?}");
         recall.ended(rates(2), 16.0);
         recall.began(like(1)).expect("it was seen");
         assert_eq!(recall.left(3.0), Some(7.0), "as long as the shorter of the last two");
@@ -170,6 +189,23 @@ mod tests {
         assert_eq!(recall.next().map(|(_, length)| length), Some(2.0), "twice is");
         recall.forget(0, 1);
         assert!(recall.next().is_some_and(|(rates, _)| rates.records.is_empty()));
+    }
+
+    #[test]
+    fn what_is_not_recognised_at_once_is_later() {
+        let mut recall = Recall::default();
+        for address in [1, 2, 1] {
+            recall.began(like(address));
+            recall.ended(rates(address), 10.0);
+        }
+        assert!(recall.began(like(3)).is_none(), "the beginning of the second one looks like nothing that was seen");
+        assert!(recall.recognised(like(3)).is_none());
+        assert!(recall.recognised(like(2)).is_some_and(|(known, _)| known.records.contains_key(&(0, 2))));
+        assert!(recall.next().is_some_and(|(next, _)| next.records.contains_key(&(0, 1))), "and with what follows it");
+        assert!(recall.recognised(like(1)).is_none(), "it is known what it is");
+        recall.ended(rates(2), 10.0);
+        recall.began(like(1));
+        assert!(recall.next().is_some_and(|(next, _)| next.records.contains_key(&(0, 2))));
     }
 
     #[test]
