@@ -238,8 +238,8 @@ fn text() -> impl Strategy<Value = String> {
 
 prop_compose! {
     fn source_line()(function in text(), file in text(), line in any::<u32>()) -> SourceLine {
-        // No demangler writes ` @ ` into a name; the file says so.
-        SourceLine { function: function.replace(" @ ", "@"), file, line }
+        // No demangler writes ` @` into a name; the file says so.
+        SourceLine { function: function.replace(" @", "@"), file, line }
     }
 }
 
