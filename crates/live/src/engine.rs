@@ -108,6 +108,8 @@ pub struct Engine<'a> {
     departed: HashMap<SiteId, (Lines, u64)>,
     /// Phases that were seen.
     recall: Recall,
+    /// Nothing was expected of what there was when the current phase began.
+    anew: bool,
     allocated: u64,
     instructions: Option<(u64, u64)>,
     /// Where looking up goes on: number of a process, address.
@@ -169,6 +171,7 @@ impl<'a> Engine<'a> {
             asked_in: 0.0,
             departed: HashMap::default(),
             recall: Recall::default(),
+            anew: false,
             allocated: 0,
             instructions: None,
             look_from: (0, 0),
@@ -337,6 +340,7 @@ impl<'a> Engine<'a> {
     /// Another phase has begun, with this interval or the one before.
     fn another_phase(&mut self, now: &Rates, samples: f64) {
         let with_before = self.phase.age(self.interval) > 1;
+        self.anew = !with_before;
         let before = if with_before { self.before.0.clone() } else { Rates::default() };
         let known_for = self.asked_in - f64::from(u8::from(with_before));
         if known_for > 0.0 {
@@ -428,8 +432,8 @@ impl<'a> Engine<'a> {
         }
         self.asked.add(&rates);
         self.asked_in += 1.0;
-        // How a phase begins (its objects are written for the first time) is often not how it goes on.
-        if (2..=BEGINNING).contains(&self.phase.age(self.interval)) {
+        // A phase whose objects are made anew begins by writing them, which is not how it goes on.
+        if self.anew && (2..=BEGINNING).contains(&self.phase.age(self.interval)) {
             let tables = &self.tables;
             if self.recall.recognised(|known| apart(tables, known, &rates, samples)).is_some() {
                 self.lived.recalled += 1;
