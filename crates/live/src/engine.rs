@@ -78,9 +78,9 @@ pub struct Engine<'a> {
     /// Tiers that are NUMA nodes, fastest first, and what their memory is like.
     places: Vec<Place>,
     memories: Vec<Memory>,
-    /// Most bytes of each that may be taken.
     /// The place in which all is that no record has.
     home: usize,
+    /// Most bytes of each that may be taken.
     capacities: Vec<u64>,
     /// What is free of a tier.
     free: fn(&Place) -> u64,
@@ -435,9 +435,8 @@ impl<'a> Engine<'a> {
         // A phase whose objects are made anew begins by writing them, which is not how it goes on.
         if self.anew && (2..=BEGINNING).contains(&self.phase.age(self.interval)) {
             let tables = &self.tables;
-            if self.recall.recognised(|known| apart(tables, known, &rates, samples)).is_some() {
-                self.lived.recalled += 1;
-            }
+            let recognised = self.recall.recognised(|known| apart(tables, known, &rates, samples));
+            self.lived.recalled += u32::from(recognised);
         }
         if samples > 0.0 {
             self.awake.get_or_insert(self.interval);
@@ -500,7 +499,7 @@ impl<'a> Engine<'a> {
         let left = self.recall.left(age.into());
         let phase_life = seconds(left.unwrap_or_else(|| self.phase.expected(self.interval)));
         let soon = self.soon(length_ns);
-        let next_life = soon.map_or(0.0, |(_, length)| seconds(length));
+        let next = soon.map_or(0.0, |(_, length)| length);
         // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
         let known = if left.is_some() { self.recall.looks().max(phase) } else { phase };
         let why = if soon.is_some() { format!("{why}; the next phase is near") } else { why.to_string() };
@@ -518,15 +517,14 @@ impl<'a> Engine<'a> {
                     seen: r.seen,
                     tier: usize::from(r.tier),
                     there: r.there(),
-                    looks: [phase, next_life / seconds(1.0), known]
-                        .map(|intervals| f64::from(r.visited).min(intervals)),
+                    looks: [phase, next, known].map(|intervals| f64::from(r.visited).min(intervals)),
                     heat: of_all.unwrap_or_else(|| r.heat.lines()),
                     phase: self.asked.of(process, addr, r).times(1.0 / phase),
                     // It is expected to live as long as it has lived, as far as that was watched.
                     life: seconds(f64::from((self.interval + 1 - r.born).min(awake))),
                     next: soon.map_or_else(Lines::default, |(next, _)| next.of(process, addr, r)),
                     phase_life,
-                    next_life,
+                    next_life: seconds(next),
                 };
                 let priority = self.routines.prioritise.priority(&item, &now);
                 if priority > 0.0 || !item.is_slow(self.places.len()) || self.routines.enforce.wants_all() {

@@ -12,10 +12,10 @@ const LATE: (f64, f64) = (0.25, 2.0);
 /// A phase that has been seen.
 #[derive(Debug, Default)]
 struct Known {
-    /// What it asked for the last time, lines a second in the mean; and for how many intervals. None while it is seen for the first time.
+    /// What it asked for the last time, lines a second in the mean; and for how many intervals. Of one time, since what was in fast memory is asked for more a second
+    /// and not as long. None while it is seen for the first time.
     seen: Option<(Rates, f64)>,
-    /// For how many intervals the time before. It is shorter where what it needs was there when it began, and so long it is to last then. Of what it
-    /// asks for a second there is the more, so both are of the same time wherever they are multiplied.
+    /// For how many intervals the time before.
     before: f64,
     /// It ended in less than half of its time the last time.
     cut: bool,
@@ -68,14 +68,14 @@ impl Recall {
         self.known[new].seen.as_ref().map(|(rates, length)| (rates, *length))
     }
 
-    /// The current phase was taken for a new one, and more of it has been seen now. Gives what is known of it after all.
-    pub fn recognised(&mut self, apart: impl Fn(&Rates) -> Option<f64>) -> Option<(&Rates, f64)> {
-        let new = self.current.filter(|&i| self.known[i].seen.is_none())?;
-        let found = self.nearest(apart)?;
+    /// The current phase was taken for a new one, and more of it has been seen now. Whether it is known after all.
+    pub fn recognised(&mut self, apart: impl Fn(&Rates) -> Option<f64>) -> bool {
+        let Some(new) = self.current.filter(|&i| self.known[i].seen.is_none()) else { return false };
+        let Some(found) = self.nearest(apart) else { return false };
         self.known.iter_mut().filter(|k| k.next == Some(new)).for_each(|k| k.next = Some(found));
         self.known[found].began = std::mem::take(&mut self.known[new].began);
         self.current = Some(found);
-        self.known[found].seen.as_ref().map(|(rates, length)| (rates, *length))
+        true
     }
 
     /// The phase that asked for what is nearest to what is asked for now.
@@ -199,10 +199,10 @@ mod tests {
             recall.ended(rates(address), 10.0);
         }
         assert!(recall.began(like(3)).is_none(), "the beginning of the second one looks like nothing that was seen");
-        assert!(recall.recognised(like(3)).is_none());
-        assert!(recall.recognised(like(2)).is_some_and(|(known, _)| known.records.contains_key(&(0, 2))));
+        assert!(!recall.recognised(like(3)));
+        assert!(recall.recognised(like(2)));
         assert!(recall.next().is_some_and(|(next, _)| next.records.contains_key(&(0, 1))), "and with what follows it");
-        assert!(recall.recognised(like(1)).is_none(), "it is known what it is");
+        assert!(!recall.recognised(like(1)), "it is known what it is");
         recall.ended(rates(2), 10.0);
         recall.began(like(1));
         assert!(recall.next().is_some_and(|(next, _)| next.records.contains_key(&(0, 2))));

@@ -39,6 +39,15 @@ pub struct Move {
     pub doubt: f64,
 }
 
+impl Move {
+    /// So large a share of a record, from one tier to another.
+    fn of(item: &Item, share: f64, from: usize, to: usize, now: &Now) -> Move {
+        let bytes = (item.bytes as f64 * share) as u64;
+        let (gain, doubt) = (share * item.value(now, from, to), share * item.doubt(now, from, to));
+        Move { process: item.process, addr: item.addr, bytes, from, to, gain, doubt }
+    }
+}
+
 /// What moves are judged by.
 pub struct Judge<'a> {
     /// Prices.
@@ -139,8 +148,7 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         let to = if used[targets[i]] + bytes <= most(targets[i]) { targets[i] } else { last };
         used[from] = used[from].saturating_sub(bytes);
         used[to] += bytes;
-        let (gain, doubt) = (share * item.value(judge.now, from, to), share * item.doubt(judge.now, from, to));
-        Move { process: item.process, addr: item.addr, bytes, from, to, gain, doubt }
+        Move::of(item, share, from, to, judge.now)
     };
     // What is taken of a tier beyond its share leaves before anything comes. That serves all that comes and is weighed against all of it: no single
     // one would be worth it.
@@ -177,8 +185,7 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
             taken.push(victim);
             group.push(make_room(victim, to, &mut used));
         }
-        let (gain, doubt) = (missing * item.value(judge.now, from, to), missing * item.doubt(judge.now, from, to));
-        group.push(Move { process: item.process, addr: item.addr, bytes, from, to, gain, doubt });
+        group.push(Move::of(item, missing, from, to, judge.now));
         let taker = claims[i].map(|_| group_of(item.process));
         let swap = sum(&group, taker.as_slice());
         if used[to] + bytes <= most(to) && (judge.worth)(&swap) {

@@ -24,9 +24,7 @@ impl Enforce for Own {
         let one = |(place, to): (usize, usize)| {
             let (_, item) =
                 shown.get(place).map(|i| &items[*i]).filter(|(_, item)| to < rooms.len() && item.tier != to)?;
-            let Item { process, addr, bytes, tier: from, .. } = *item;
-            let (gain, doubt) = (item.value(judge.now, from, to), item.doubt(judge.now, from, to));
-            Some(Move { process, addr, bytes, from, to, gain, doubt })
+            Some(Move::of(item, 1.0, item.tier, to, judge.now))
         };
         wanted.into_iter().filter_map(one).collect()
     }

@@ -634,14 +634,11 @@ impl<'a> Program<'a> {
             })
             .collect();
         let mut number: HashMap<usize, usize> = self.sites.iter().enumerate().map(|(n, &s)| (s, n)).collect();
-        // The rest has as much of the fastest tier as is left, or all it wants.
+        // The rest has as much of the fastest tier as is left, or all it wants; or nothing of it, where the kernel gives other memory.
         let room = rest::room(task).filter(|(size, _)| size.0 > 0);
         let home = task.home();
-        let bounds = |tier: usize| match (tier == home, &room) {
-            (true, Some(_)) if tier == 0 => 0.0..=1.0,
-            (true, _) => 1.0..=1.0,
-            (false, _) => 0.0..=0.0,
-        };
+        let least = if home == 0 && room.is_some() { 0.0 } else { 1.0 };
+        let bounds = |tier: usize| if tier == home { least..=1.0 } else { 0.0..=0.0 };
         number.insert(task.sites(), first.len());
         let rest = |p: &mut RowProblem| {
             let mut tiers = 0..last;
