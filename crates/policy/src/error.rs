@@ -29,6 +29,16 @@ pub enum Error {
         /// What made the profile's samples.
         sampler: String,
     },
+    /// More phases than the profile's timeline has intervals.
+    #[error(
+        "the profile has {regions} beginnings of parallel regions and a timeline of {intervals}, too few to tell its phases apart; record a longer run, or plan with phase-global or exact, which can do without phases"
+    )]
+    MorePhases {
+        /// Beginnings of parallel regions.
+        regions: usize,
+        /// Intervals of the timeline.
+        intervals: usize,
+    },
     /// Profiles to merge of which only some hold access samples.
     #[error(
         "profile {number} has {} access samples and the first has {}: merge profiles that were recorded alike, or leave those without samples out",

@@ -15,15 +15,24 @@ fn nanos(ns: f64) -> Nanos {
     Nanos(ns.round() as u64)
 }
 
-/// Every policy, in the order of the registry.
+/// Every policy, in the order of the registry; those for which the profile has too many phases are left out, with a note.
 ///
 /// # Errors
 /// Those of [`Task::new`] and of the policies.
 pub fn compare(observed: &Observed, platform: &Platform, options: &Options) -> Result<Forecast, Error> {
     let task = Task::new(observed, platform, options)?;
     task.sampled()?;
-    let plans = policies::ALL.iter().map(|p| of_policy(&task, *p)).collect::<Result<_, _>>()?;
-    Ok(forecast(&task, plans))
+    let able: Vec<_> = match task.tells_phases() {
+        Ok(()) => policies::ALL.to_vec(),
+        Err(_) => policies::ALL.iter().copied().filter(|p| !p.needs_phases()).collect(),
+    };
+    let plans = able.iter().map(|p| of_policy(&task, *p)).collect::<Result<_, _>>()?;
+    let mut all = forecast(&task, plans);
+    all.notes.extend(task.tells_phases().err().map(|why| {
+        let left = policies::ALL.iter().filter(|p| p.needs_phases()).map(|p| p.name()).collect::<Vec<_>>();
+        format!("without {}: {why}", left.join(" and "))
+    }));
+    Ok(all)
 }
 
 /// One policy.

@@ -84,6 +84,17 @@ impl<'a> Task<'a> {
         }
     }
 
+    /// Refuses a profile with more phases than its timeline has intervals.
+    ///
+    /// # Errors
+    /// If it has.
+    pub fn tells_phases(&self) -> Result<(), Error> {
+        match segments::coarse(self.observed) {
+            None => Ok(()),
+            Some((regions, intervals)) => Err(Error::MorePhases { regions, intervals }),
+        }
+    }
+
     /// The cost model; made when first asked for. Of a task that is [`Task::sampled`].
     ///
     /// # Panics

@@ -6,7 +6,7 @@ use common::*;
 use hearth_policy::cost;
 use hearth_policy::policies::exact;
 use hearth_policy::schedule::{self, Place, Step};
-use hearth_policy::{Capacity, Options, Task, policies};
+use hearth_policy::{Capacity, Error, Options, Task, forecast, policies};
 use model::observed::Region;
 use model::*;
 use std::time::Duration;
@@ -271,6 +271,20 @@ fn segments_are_as_many_as_the_run_has_phases() {
     assert_eq!(cuts(&task), [(None, vec![0, 1, 2]), (Some((4, None)), vec![3, 4]), (Some((6, None)), vec![5, 6, 7])]);
 }
 
+/// The policies that go from phase to phase refuse; `exact` plans with so many steps, and says this; the others have no phases.
+fn assert_refused(task: &Task<'_>, regions: usize, intervals: usize, said: &str, steps: usize) {
+    for policy in policies::ALL {
+        let name = policy.name();
+        if ["phase-local", "unimem"].contains(&name) {
+            assert_eq!(policy.decision(task).unwrap_err(), Error::MorePhases { regions, intervals }, "{name}");
+            continue;
+        }
+        let (decision, exact) = (policy.decision(task).unwrap(), name == "exact");
+        assert_eq!(decision.steps.len(), if exact { steps } else { 0 }, "{name}");
+        assert_eq!(decision.notes.iter().any(|n| n == said), exact, "{name}: {:?}", decision.notes);
+    }
+}
+
 /// A thousand regions in two intervals: one cut at most, at the region nearest to the edge, and the plan says how few phases it knows.
 #[test]
 fn more_phases_than_data_are_as_many_as_the_data_tell_apart() {
@@ -284,12 +298,12 @@ fn more_phases_than_data_are_as_many_as_the_data_tell_apart() {
     assert_eq!(cuts(&task), [(None, vec![0]), (Some((501, None)), vec![1])]);
     assert_eq!(task.segments()[1].at, half);
     let said = "The profile has 1000 beginnings of parallel regions and a timeline of 2, so at most 2 phases are told apart; a longer recording tells more.";
-    for policy in policies::ALL {
-        let decision = policy.decision(&task).unwrap();
-        let moves = ["phase-local", "unimem", "exact"].contains(&policy.name());
-        assert_eq!(decision.steps.len(), usize::from(moves), "{}", policy.name());
-        assert_eq!(decision.notes.iter().any(|n| n == said), moves, "{}: {:?}", policy.name(), decision.notes);
-    }
+    assert_refused(&task, 1000, 2, said, 1);
+    let side_by_side = forecast::compare(&seen, &machine, &options).unwrap();
+    assert_eq!(side_by_side.plans.len(), policies::ALL.len() - 2);
+    let left =
+        "without phase-local and unimem: the profile has 1000 beginnings of parallel regions and a timeline of 2,";
+    assert!(side_by_side.notes.iter().any(|n| n.starts_with(left)), "{:?}", side_by_side.notes);
     let plan = policies::find("exact").unwrap().decide(&seen, &machine, &options).unwrap();
     assert_eq!(plan.phases.iter().map(|p| p.number).collect::<Vec<_>>(), [501]);
 }
@@ -303,12 +317,7 @@ fn without_a_timeline_the_run_is_one_phase() {
     let task = Task::new(&seen, &machine, &options).unwrap();
     assert_eq!(task.segments().len(), 1);
     let said = "The profile has 2 beginnings of parallel regions and a timeline of 1, so the run is one phase; a longer recording tells more.";
-    for policy in policies::ALL {
-        let decision = policy.decision(&task).unwrap();
-        assert!(decision.steps.is_empty(), "{}", policy.name());
-        let moves = ["phase-local", "unimem", "exact"].contains(&policy.name());
-        assert_eq!(decision.notes.iter().any(|n| n == said), moves, "{}: {:?}", policy.name(), decision.notes);
-    }
+    assert_refused(&task, 2, 1, said, 0);
     let plan = policies::find("exact").unwrap().decide(&seen, &machine, &options).unwrap();
     assert_eq!((tier_of(&plan, 1), tier_of(&plan, 2)), ("cxl", "dram"));
 }

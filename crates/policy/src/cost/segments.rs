@@ -138,13 +138,10 @@ pub fn of(observed: &Observed, demand: &Demand) -> Segments {
     Segments { list, repeat: Some(Repeat { body, began: found.began }) }
 }
 
-/// What to know of a profile whose parallel regions are more than its timeline can tell apart.
-pub fn coarse(observed: &Observed) -> Option<String> {
+/// Beginnings of parallel regions and intervals of the timeline, if there are more of those than these can tell apart.
+pub fn coarse(observed: &Observed) -> Option<(usize, usize)> {
     let (regions, intervals) = (observed.regions.len(), observed.timeline.len().max(1));
-    (regions > intervals && intervals < MOST).then(|| {
-        let phases = if intervals == 1 { "the run is one phase".to_string() } else { format!("at most {intervals} phases are told apart") };
-        format!("The profile has {regions} beginnings of parallel regions and a timeline of {intervals}, so {phases}; a longer recording tells more.")
-    })
+    (regions > intervals && intervals < MOST).then_some((regions, intervals))
 }
 
 /// All events that the profile tells, in order of time. Allocations are counted in each process by itself, and a profile does not say of

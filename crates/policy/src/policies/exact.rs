@@ -372,7 +372,15 @@ fn solved(task: &Task<'_>, best: Best, bound: f64) -> Solved {
             None => format!("Phases begin {phases} times while it runs, and move {moves} sites then, {moved} in all."),
         });
     }
-    notes.extend(segments::coarse(task.observed));
+    if let Some((regions, intervals)) = segments::coarse(task.observed) {
+        let phases = match intervals {
+            1 => "the run is one phase".to_string(),
+            n => format!("at most {n} phases are told apart"),
+        };
+        notes.push(format!(
+            "The profile has {regions} beginnings of parallel regions and a timeline of {intervals}, so {phases}; a longer recording tells more."
+        ));
+    }
     Solved { decision: Decision { placements, steps: best.steps, notes }, time: best.time, bound }
 }
 

@@ -28,16 +28,23 @@ pub trait Policy: Sync {
     fn needs_samples(&self) -> bool {
         true
     }
+    /// True if it goes from phase to phase; then a profile with more of them than its timeline tells apart is refused.
+    fn needs_phases(&self) -> bool {
+        false
+    }
     /// Puts every site of the profile into a tier. Called by [`Policy::decision`].
     ///
     /// Errors: what the policy itself asks of a profile.
     fn place(&self, task: &Task<'_>) -> Result<Decision, Error>;
-    /// [`Policy::place`], unless the profile has no samples and needs some.
+    /// [`Policy::place`], unless the profile lacks what it needs: samples, or a timeline for its phases.
     ///
     /// Errors: that, and those of [`Policy::place`].
     fn decision(&self, task: &Task<'_>) -> Result<Decision, Error> {
         if self.needs_samples() {
             task.sampled()?;
+        }
+        if self.needs_phases() {
+            task.tells_phases()?;
         }
         self.place(task)
     }

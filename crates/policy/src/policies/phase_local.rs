@@ -5,7 +5,7 @@
 //! says otherwise. Sites whose objects cannot be moved stay in the slowest tier.
 
 use super::density::cold;
-use crate::cost::segments::{self, Repeat};
+use crate::cost::segments::Repeat;
 use crate::phases::{Access, Loop, Machine, Phase, Schedule};
 use crate::schedule::{Place, can_move, steps};
 use crate::{Decision, Error, Policy, Task};
@@ -27,6 +27,9 @@ impl Policy for PhaseLocal {
     }
     fn source(&self) -> &'static str {
         "Unimem (Wu et al., SC 2017), sections 3.1.2 and 3.1.3: phase-local search"
+    }
+    fn needs_phases(&self) -> bool {
+        true
     }
     fn place(&self, task: &Task<'_>) -> Result<Decision, Error> {
         let run = Run::of(task);
@@ -119,10 +122,6 @@ impl Run {
                 n => format!("in {name} in {n} of {of} phases"),
             };
         }
-        Decision {
-            placements,
-            steps: steps(task.segments(), &by_segment),
-            notes: segments::coarse(task.observed).into_iter().collect(),
-        }
+        Decision { placements, steps: steps(task.segments(), &by_segment), notes: Vec::new() }
     }
 }

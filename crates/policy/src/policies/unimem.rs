@@ -20,6 +20,9 @@ impl Policy for Unimem {
     fn source(&self) -> &'static str {
         "Unimem (Wu et al., SC 2017), section 3.1.3"
     }
+    fn needs_phases(&self) -> bool {
+        true
+    }
     fn place(&self, task: &Task<'_>) -> Result<Decision, Error> {
         let (local, global) = (PhaseLocal.place(task)?, PhaseGlobal.place(task)?);
         let time = |d: &Decision| d.predict(task).0.time;
