@@ -39,6 +39,30 @@ fn hot_objects_come_to_fast_memory_by_themselves() {
         && l["cost_ns"].as_f64() > Some(0.0)));
 }
 
+/// A profile of a run a third as large says what is hot, and the run itself how large it is; nothing is sampled. One that has nothing in common with the run is
+/// said to.
+#[test]
+fn a_profile_of_a_small_run_tells_what_is_hot_in_a_large_one() {
+    let lab = Lab::enter();
+    let (hearth, placed_alone) = (hearth().to_str().expect("readable").to_string(), program("placed"));
+    let record = [&*hearth, "record", "--sampler", "lab", "--period", "100", "-o", "small.hearth", "--"];
+    let small = ["--placement", "all-fast", "--vcpus", "1", "--roi", "marks"];
+    lab.run(&small, &[&record[..], &[&*placed_alone, "2", "4", "2", "6"]].concat());
+    let (ended, figures) = placed(&lab, "live/interval=5ms/profile=small.hearth");
+    let did = &figures["landing"];
+    println!("{did}");
+    // What is moved last of the warm one gains hardly more than moving it costs: it may stay.
+    for (object, least) in [("hot", 0.99), ("warm", 0.7)] {
+        let there = share(pages(&ended, object, true), 0);
+        assert!(there >= least, "{object}: {there}; {did}");
+    }
+    assert_eq!(did["notes"].as_array().map(Vec::len), Some(0), "{did}");
+    let options = ["--placement", "live/interval=5ms/profile=small.hearth", "--fast", "24MiB", "--vcpus", "1"];
+    let (_, figures) = lab.run(&options, &[&program("kinds"), "2"]);
+    let did = &figures["landing"];
+    assert!(did["promoted"].as_u64() == Some(0) && did["notes"].to_string().contains("none of the profile's"), "{did}");
+}
+
 /// Routines of the paper together, each of them at least once: each run comes to its end and moves something, but where nothing is due, and the order that
 /// goes by accesses for each byte brings the hot object to fast memory.
 #[test]

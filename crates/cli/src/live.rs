@@ -2,7 +2,7 @@
 
 use crate::output;
 use ::live::daemon::client;
-use ::live::{Lived, Program};
+use ::live::{Known, Lived, Program};
 use anyhow::{Context, Result};
 use model::Nanos;
 use std::ffi::OsString;
@@ -16,6 +16,8 @@ EXAMPLES
   hearth live --priority apb --trigger time=5 --enforce fill=90% -- ./app
                                             the routines of Flexible and Effective Object Tiering (ISMM 2023)
   hearth live --log why.jsonl -- ./app      every decision and every move, with its reason
+  hearth live --profile small.hearth -- ./app large
+                                            what is hot by a profile of another input, in the sizes of this run; nothing is sampled
   hearth live --attach -- ./app             under the daemon that is running (hearth daemon), with other programs
   hearth live --list                        the routines, and where they come from";
 
@@ -25,6 +27,9 @@ EXAMPLES
 pub struct Args {
     #[command(flatten)]
     placing: crate::placing::Placing,
+    /// What is hot is what this profile says, of another input perhaps, but of the same build; sizes are those of this run, and nothing is sampled
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sampler", "faults_per_second", "overhead", "period", "attach"])]
+    profile: Option<PathBuf>,
     /// Start the program under the daemon that is running (hearth daemon), which places it with others; it is then as if it were started
     /// without Hearth, and options of placing are the daemon's
     #[arg(long, conflicts_with_all = ["fast", "platform", "set", "interval", "aggregate", "priority", "trigger", "enforce", "split", "threshold", "log", "sampler", "faults_per_second", "overhead", "period", "json", "quiet"])]
@@ -62,7 +67,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.attach {
         match client::attach(args.socket.as_deref(), &program)? {}
     }
-    let options = args.placing.options()?;
+    let mut options = args.placing.options()?;
+    if let Some(file) = &args.profile {
+        options.sampler = record::Sampler::None;
+        options.known = Some(Known::of(&profile::open(file)?.observed()?)?);
+    }
     if let Some(file) = &args.json {
         output::can_write(file, Path::new(&program.name))?;
     }

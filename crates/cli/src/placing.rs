@@ -81,7 +81,7 @@ impl Placing {
             }
         };
         let split = self.split.unwrap_or_else(|| {
-            let part = fast.or(fastest).map_or(SPLIT, |fast| Bytes(fast.0 / PARTS));
+            let part = fast.or(fastest).map_or(SPLIT, |fast| Bytes(fast.0 / PARTS / LEAST_SPLIT.0 * LEAST_SPLIT.0));
             part.clamp(LEAST_SPLIT, SPLIT)
         });
         if split < LEAST_SPLIT || split.0 % LEAST_SPLIT.0 != 0 {
@@ -101,6 +101,7 @@ impl Placing {
                 enforce: self.enforce,
             },
             log: self.log,
+            known: None,
             shares: None,
         })
     }

@@ -21,7 +21,7 @@ use crate::table::{HUGE, NOWHERE, PAGE, Record, Table};
 use crate::trigger::Lately;
 use crate::young::{Born, Young};
 use crate::{Lived, Options};
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use model::{Bytes, Module, SiteId};
 use policy::cost::memory::Memory;
 use policy::cost::migration;
@@ -106,6 +106,8 @@ pub struct Engine<'a> {
     asked_in: f64,
     /// Of each site, what was asked in this phase of records that are gone, in all; and their pages.
     departed: HashMap<SiteId, (Lines, u64)>,
+    /// Sites with misses, of those that a profile has told, of which there were records.
+    met: HashSet<SiteId>,
     /// Phases that were seen.
     recall: Recall,
     /// Nothing was expected of what there was when the current phase began.
@@ -170,6 +172,7 @@ impl<'a> Engine<'a> {
             asked: Rates::default(),
             asked_in: 0.0,
             departed: HashMap::default(),
+            met: HashSet::default(),
             recall: Recall::default(),
             anew: false,
             allocated: 0,
@@ -192,6 +195,7 @@ impl<'a> Engine<'a> {
         let mut lived = self.lived;
         lived.intervals = self.interval - 1;
         lived.notes = self.notes.sentences();
+        lived.notes.extend(self.options.known.as_ref().and_then(|known| known.note(self.met.len())));
         lived.notes.extend(self.journal.end());
         lived
     }
@@ -325,6 +329,13 @@ impl<'a> Engine<'a> {
 
     /// What was asked of the records in the interval that is over, and of memory that is no record.
     fn rates(&mut self, length_s: f64) -> (Rates, Lines, f64) {
+        if let Some(known) = &self.options.known {
+            let rates = known.rates(&self.tables);
+            let hot = || rates.others.iter().filter(|(_, lines)| !lines.is_none()).map(|(site, _)| *site);
+            self.met.extend(hot());
+            let samples = hot().count() as f64;
+            return (rates, Lines::default(), samples);
+        }
         if self.counts {
             let (elsewhere, samples) = (self.counted.elsewhere, self.counted.samples);
             return (self.counted.rates(length_s), elsewhere, samples);
@@ -502,6 +513,9 @@ impl<'a> Engine<'a> {
         let next = soon.map_or(0.0, |(_, length)| length);
         // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
         let known = if left.is_some() { self.recall.looks().max(phase) } else { phase };
+        // By a profile more is known: how long it may go on, and what is asked for, without a doubt.
+        let left_by_profile = self.options.known.as_ref().map(|known| known.left(seconds(f64::from(self.interval))));
+        let at_least = left_by_profile.unwrap_or(0.0);
         let why = if soon.is_some() { format!("{why}; the next phase is near") } else { why.to_string() };
         let mut items = Vec::new();
         for (process, table) in self.tables.iter().enumerate().filter(|(p, _)| !self.processes[*p].over) {
@@ -517,13 +531,16 @@ impl<'a> Engine<'a> {
                     seen: r.seen,
                     tier: usize::from(r.tier),
                     there: r.there(),
-                    looks: [phase, next, known].map(|intervals| f64::from(r.visited).min(intervals)),
+                    looks: match left_by_profile {
+                        Some(_) => [f64::INFINITY; 3],
+                        None => [phase, next, known].map(|intervals| f64::from(r.visited).min(intervals)),
+                    },
                     heat: of_all.unwrap_or_else(|| r.heat.lines()),
                     phase: self.asked.of(process, addr, r).times(1.0 / phase),
                     // It is expected to live as long as it has lived, as far as that was watched.
-                    life: seconds(f64::from((self.interval + 1 - r.born).min(awake))),
+                    life: seconds(f64::from((self.interval + 1 - r.born).min(awake))).max(at_least),
                     next: soon.map_or_else(Lines::default, |(next, _)| next.of(process, addr, r)),
-                    phase_life,
+                    phase_life: phase_life.max(at_least),
                     next_life: seconds(next),
                 };
                 let priority = self.routines.prioritise.priority(&item, &now);
@@ -862,6 +879,7 @@ mod tests {
             split: Bytes(64 * MIB),
             routines: Names { trigger: trigger.into(), ..Names::default() },
             log: None,
+            known: None,
             shares: None,
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! 1. [`live`] starts the program under observation ([`record::Launch`]) and gives all that is told of it to the [`engine`].
 //! 2. Objects that outlive an interval ([`young`]) become records ([`table`]), large ones several. What the samplers see is
-//!    heat of records: [`counted`] misses, or what the estimator makes of pages that were [`armed`]; both are [`rates`].
+//!    heat of records: [`counted`] misses, or what the estimator makes of pages that were [`armed`], or else what is [`known`] of a profile;
+//!    all are [`rates`].
 //!    [`phase`] notices when the program does something else.
 //! 3. After each interval four [`routines`] decide: [`aggregate`] what is to be expected, [`prioritise`] what comes first,
 //!    [`trigger`] whether it is time and worth it, [`enforce`] what is to be moved; each can be the user's own ([`script`]). The cost model is the planner's
@@ -20,6 +21,7 @@ mod enforce;
 mod engine;
 mod item;
 mod journal;
+mod known;
 mod mover;
 mod notes;
 pub mod pages;
@@ -35,6 +37,7 @@ mod table;
 mod trigger;
 mod young;
 
+pub use known::Known;
 pub use routines::{Names, list};
 
 use engine::Engine;
@@ -80,6 +83,8 @@ pub struct Options {
     pub routines: Names,
     /// Where every decision is written to.
     pub log: Option<PathBuf>,
+    /// What a profile says of the program's sites, instead of a sampler.
+    pub known: Option<Known>,
     /// How programs share the fast memory; none: it goes to what gains most from it.
     pub shares: Option<Shares>,
 }

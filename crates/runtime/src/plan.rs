@@ -213,10 +213,24 @@ pub fn back(tier: usize, offset: usize, addr: usize, size: usize) -> bool {
 /// The memory must be private to the process.
 pub unsafe fn bind_foreign(tier: usize, addr: usize, size: usize) -> bool {
     const MPOL_MF_MOVE: usize = 2;
+    // SAFETY: the caller's.
+    unsafe { bind_to(tier, addr, size, MPOL_MF_MOVE) }
+}
+
+/// The same for pages that come to be present from now on.
+///
+/// # Safety
+/// The memory must be private to the process.
+pub unsafe fn bind_new(tier: usize, addr: usize, size: usize) -> bool {
+    // SAFETY: the caller's.
+    unsafe { bind_to(tier, addr, size, 0) }
+}
+
+unsafe fn bind_to(tier: usize, addr: usize, size: usize, flags: usize) -> bool {
     match image().and_then(|i| i.tier(tier)).map(|t| t.source) {
         Some(Source::Directory(_)) => false,
         // SAFETY: a policy for pages of the program, which changes no content.
-        Some(Source::Nodes(mask)) => unsafe { bind(addr, size, mask, MPOL_MF_MOVE) },
+        Some(Source::Nodes(mask)) => unsafe { bind(addr, size, mask, flags) },
         Some(Source::Plain) | None => true,
     }
 }

@@ -183,7 +183,11 @@ fn launcher(job: &Job) -> Command {
     let mut command = Command::new("/proc/self/exe");
     match &job.policy {
         Policy::Live(options) => {
-            command.args(["live", "--sampler", "lab", "--period", PERIOD, "--platform"]).arg(session.join(PLATFORM));
+            command.args(["live", "--platform"]).arg(session.join(PLATFORM));
+            // By a profile nothing is sampled.
+            if !options.iter().any(|o| o.starts_with("--profile=")) {
+                command.args(["--sampler", "lab", "--period", PERIOD]);
+            }
             // What is free of a node is never quite what was left free of it.
             command.args(job.limit.iter().flat_map(|(_, bytes)| ["--fast".to_string(), bytes.to_string()]));
             command.args(options)

@@ -16,13 +16,15 @@ pub fn copy(size: Bytes, from: &Memory, to: &Memory) -> f64 {
     from.busy(lines, 0.0).max(to.busy(0.0, lines))
 }
 
-/// What the kernel takes for a page of 4 KiB beside copying it, in ns: unmapping, telling other processors, mapping anew. Measured in the
-/// lab's guest with `mbind` on pieces of 2 MiB: 14.7 us a page from CXL to DRAM and back, of which copying takes 5.5.
-const PAGE: f64 = 9200.0;
+/// What the kernel takes for a page of 4 KiB beside copying it, in ns: unmapping, telling other processors, mapping anew.
+const PAGE: f64 = 500.0;
 
-/// Time that moving so many bytes takes by way of the kernel, in ns.
+/// Time that moving so many bytes takes by way of the kernel, in ns: a page is read, then its new place is read too, as a store does with its line, and written.
+/// In the lab's guest, by pieces of 128 KiB (us a page, to the faster tier and back; reckoned so in brackets): CXL 6.8 (7.2) and 11.7 (12.0), Optane
+/// 2.9 (3.1) and 7.0 (7.3); Knights Landing 5.7 (5.0) and 9.3 (7.9), since a piece does not stay in its small cache.
 pub fn take(size: Bytes, from: &Memory, to: &Memory) -> f64 {
-    size.0.div_ceil(4096) as f64 * PAGE + copy(size, from, to)
+    let lines = size.0 as f64 / LINE;
+    size.0.div_ceil(4096) as f64 * PAGE + from.busy(lines, 0.0) + to.busy(lines, lines)
 }
 
 /// Equation 4: what of a copy the program has to wait for, if it can go on for `overlap` ns meanwhile.
