@@ -427,9 +427,11 @@ impl<'a> Engine<'a> {
         asked[self.home] = elsewhere;
         let (mut expected, mut before) = (Difference::default(), Difference::default());
         let odd = self.phase.odd();
+        let mut lines = elsewhere.misses();
         for (process, table) in self.tables.iter().enumerate() {
             for (start, r) in table.iter() {
                 let now = rates.of(process, start, r);
+                lines += now.misses() * length_s;
                 let last = self.before.0.of(process, start, r);
                 // Of objects that are gone nothing is expected: an odd interval may have asked for more than all before it did of what is left.
                 let less = if odd { last } else { Lines::default() };
@@ -437,7 +439,7 @@ impl<'a> Engine<'a> {
                 before.add(last, now);
             }
         }
-        if self.phase.over(self.interval, &expected, &before, (self.before.1, samples)) {
+        if self.phase.over(self.interval, &expected, &before, (self.before.1, samples), lines) {
             self.lived.phases += 1;
             self.another_phase(&rates, samples);
         }
@@ -512,7 +514,8 @@ impl<'a> Engine<'a> {
         let soon = self.soon(length_ns);
         let next = soon.map_or(0.0, |(_, length)| length);
         // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
-        let known = if left.is_some() { self.recall.looks().max(phase) } else { phase };
+        let round = left.is_some() && self.recall.comes_round();
+        let known = if round { self.recall.looks().max(phase) } else { phase };
         // By a profile more is known: how long it may go on, and what is asked for, without a doubt.
         let left_by_profile = self.options.known.as_ref().map(|known| known.left(seconds(f64::from(self.interval))));
         let at_least = left_by_profile.unwrap_or(0.0);
@@ -522,7 +525,7 @@ impl<'a> Engine<'a> {
             let bound = &self.processes[process].bound;
             for (addr, r) in table.iter().filter(|(at, r)| r.tier != NOWHERE && r.rest == 0 && !bound.holds(*at)) {
                 // The mean of all that was seen has had one more of some phases than of others: where phases come back each counts for as long as it lasts.
-                let of_all = left.map(|_| self.recall.mean().of(process, addr, r));
+                let of_all = round.then(|| self.recall.mean().of(process, addr, r));
                 let item = Item {
                     process,
                     addr,

@@ -23,8 +23,12 @@ const REMEMBERED: usize = 8;
 pub struct Phase {
     /// The interval in which it began.
     since: u32,
-    /// Lengths of the last ones, in intervals.
-    lengths: VecDeque<u32>,
+    /// The last ones: how many intervals, and lines that were asked for. What lies in fast memory asks for as many in less time, so it is by these that phases are
+    /// as long as others.
+    former: VecDeque<(u32, f64)>,
+    /// Lines of this one, and of its latest interval.
+    lines: f64,
+    latest: f64,
     /// The interval before was not as expected.
     odd: bool,
     /// Something was asked of records in it.
@@ -78,20 +82,34 @@ impl Difference {
 impl Phase {
     /// The first one.
     pub fn first() -> Phase {
-        Phase { since: 1, lengths: VecDeque::new(), odd: false, begun: false }
+        Phase { since: 1, former: VecDeque::new(), lines: 0.0, latest: 0.0, odd: false, begun: false }
     }
 
-    /// An interval is over, with so many samples. `expected`: how it differs from what was expected; `before`: from the interval before,
+    /// An interval is over, with so many samples, in which so many lines were asked for. `expected`: how it differs from what was expected; `before`: from the interval before,
     /// with so many samples. Whether another phase has begun: with the interval before, or with this one if nothing was expected.
-    pub fn over(&mut self, interval: u32, expected: &Difference, before: &Difference, samples: (f64, f64)) -> bool {
+    pub fn over(
+        &mut self,
+        interval: u32,
+        expected: &Difference,
+        before: &Difference,
+        samples: (f64, f64),
+        lines: f64,
+    ) -> bool {
+        let another = self.changes(interval, expected, before, samples);
+        self.lines += lines;
+        self.latest = lines;
+        another
+    }
+
+    fn changes(&mut self, interval: u32, expected: &Difference, before: &Difference, samples: (f64, f64)) -> bool {
         self.odd = expected.expected() && expected.drift(samples.1).is_some();
         // Before anything was seen there was no phase. Later, all that it asked for is gone.
         if !expected.expected() {
             let seen = expected.0.iter().any(|(_, seen)| *seen > 0.0);
             if std::mem::replace(&mut self.begun, seen) {
-                self.remember(interval - self.since);
+                self.remember(interval - self.since, self.lines);
             }
-            self.since = interval;
+            (self.since, self.lines) = (interval, 0.0);
             return samples.1 > 0.0;
         }
         if !self.odd {
@@ -100,17 +118,18 @@ impl Phase {
         if !before.expected() || before.drift(samples.0.min(samples.1) / 2.0).is_some() || interval <= self.since + 1 {
             return false;
         }
-        self.remember(interval - 1 - self.since);
-        self.since = interval - 1;
+        // The interval before was counted for the phase that it has ended.
+        self.remember(interval - 1 - self.since, self.lines - self.latest);
+        (self.since, self.lines) = (interval - 1, self.latest);
         self.odd = false;
         true
     }
 
-    fn remember(&mut self, length: u32) {
-        if self.lengths.len() == REMEMBERED {
-            self.lengths.pop_front();
+    fn remember(&mut self, length: u32, lines: f64) {
+        if self.former.len() == REMEMBERED {
+            self.former.pop_front();
         }
-        self.lengths.push_back(length);
+        self.former.push_back((length, lines));
     }
 
     /// Whether the latest interval was something else than its phase: two such in a row, and another one has begun.
@@ -125,14 +144,15 @@ impl Phase {
 
     /// Intervals that the phase before it has lasted; 0 if there was none.
     pub fn last(&self) -> u32 {
-        self.lengths.back().copied().unwrap_or(0)
+        self.former.back().map_or(0, |(length, _)| *length)
     }
 
-    /// Intervals for which it is to be expected to go on: as long as it has lasted, or as long as former phases did.
+    /// Intervals for which it is to be expected to go on: until it has asked for as much as former phases did in the mean, and then as long as it has lasted beyond that. A
+    /// program whose phases are all alike ends them there, and what is moved then comes too late.
     pub fn expected(&self, interval: u32) -> f64 {
-        let mean = f64::from(self.lengths.iter().sum::<u32>()) / self.lengths.len().max(1) as f64;
+        let mean = self.former.iter().map(|(_, lines)| lines).sum::<f64>() / self.former.len().max(1) as f64;
         let age = f64::from(self.age(interval));
-        if age < mean { mean - age } else { age }
+        if self.lines > 0.0 { (mean / self.lines - 1.0).abs() * age } else { age }
     }
 }
 
@@ -159,23 +179,33 @@ mod tests {
 
     #[test]
     fn phases_are_as_long_as_they_were() {
-        let (a, b) = ([100.0, 0.0], [0.0, 100.0]);
+        let (a, b, none) = ([100.0, 0.0], [0.0, 100.0], [0.0, 0.0]);
         let many = (1e4, 1e4);
         let mut phase = Phase::first();
-        assert!(phase.over(3, &difference(&[0.0, 0.0], &a), &difference(&[0.0, 0.0], &a), many), "the first accesses");
-        assert_eq!((phase.age(3), phase.expected(7)), (1, 5.0), "as long as it has lasted");
-        assert!(!phase.over(4, &difference(&a, &a), &difference(&a, &a), many));
-        assert!(!phase.over(13, &difference(&a, &b), &difference(&a, &b), many), "once is nothing");
-        assert!(phase.over(14, &difference(&a, &b), &difference(&b, &b), many));
-        assert_eq!((phase.age(14), phase.expected(14)), (2, 8.0), "the other one was 10 long");
-        assert_eq!(phase.expected(33), 21.0, "it has lasted longer than the other");
-        let none = [0.0, 0.0];
-        assert!(phase.over(20, &difference(&none, &a), &difference(&none, &none), many), "other objects than before");
-        assert_eq!((phase.last(), phase.age(20)), (7, 1));
-        assert!(!phase.over(25, &difference(&none, &none), &difference(&none, &none), (0.0, 0.0)), "nothing any more");
-        assert_eq!(phase.last(), 5);
-        assert!(phase.over(30, &difference(&none, &b), &difference(&none, &none), many));
-        assert_eq!(phase.last(), 5, "there was none in between");
+        let mut over = |interval, [known, before, seen]: [&[f64; 2]; 3], samples, lines| {
+            let another = phase.over(interval, &difference(known, seen), &difference(before, seen), samples, lines);
+            (another, phase.age(interval), phase.expected(interval), phase.last())
+        };
+        assert_eq!(over(3, [&none, &none, &a], many, 100.0), (true, 1, 1.0, 0), "the first accesses");
+        for interval in 4..13 {
+            let age = interval - 2;
+            assert_eq!(
+                over(interval, [&a, &a, &a], many, 100.0),
+                (false, age, age.into(), 0),
+                "as long as it has lasted"
+            );
+        }
+        assert!(!over(13, [&a, &a, &b], many, 50.0).0, "once is nothing");
+        assert_eq!(
+            over(14, [&a, &b, &b], many, 50.0),
+            (true, 2, 18.0, 10),
+            "the other one asked for ten times as much"
+        );
+        assert_eq!(over(15, [&b, &b, &b], many, 900.0), (false, 3, 0.0, 10), "as much as the other one");
+        assert_eq!(over(16, [&b, &b, &b], many, 1000.0), (false, 4, 2.0, 10), "and so much longer");
+        assert_eq!(over(17, [&none, &none, &a], many, 1.0), (true, 1, 1499.0, 4), "other objects than before");
+        assert_eq!(over(25, [&none, &none, &none], (0.0, 0.0), 0.0).3, 8, "nothing any more");
+        assert_eq!(over(30, [&none, &none, &b], many, 1.0).3, 8, "there was none in between");
     }
 
     #[test]
@@ -186,7 +216,8 @@ mod tests {
         let mut phases = 0;
         for n in 0..20 {
             let before = if n == 0 { vec![0.0; 20] } else { at(n - 1) };
-            let changed = phase.over(n as u32 + 1, &difference(&sum, &at(n)), &difference(&before, &at(n)), (1e4, 1e4));
+            let changed =
+                phase.over(n as u32 + 1, &difference(&sum, &at(n)), &difference(&before, &at(n)), (1e4, 1e4), 1.0);
             phases += u32::from(changed);
             sum.iter_mut().zip(at(n)).for_each(|(s, x)| *s += x);
         }

@@ -111,6 +111,14 @@ impl Recall {
         Some((rates, *length))
     }
 
+    /// Whether phases come round: what follows the current one, and what follows that, leads back to it. If not there are more phases than are remembered, and a
+    /// mean over these knows nothing of what the others ask for. (A program that walks through a large array in steps longer than an interval looks like that.)
+    pub fn comes_round(&self) -> bool {
+        let next = |i: &usize| self.known.get(*i).filter(|k| k.seen.is_some()).and_then(|k| k.next);
+        let after = std::iter::successors(self.current, next).skip(1);
+        after.take(KNOWN).any(|i| Some(i) == self.current)
+    }
+
     /// What phases ask for in the mean of all that were seen to their end, each counting for as long as it lasts.
     pub fn mean(&self) -> &Rates {
         &self.mean
@@ -219,5 +227,23 @@ mod tests {
         assert!(recall.began(like(0)).is_none(), "there was no more room for it");
         assert!(recall.began(like(2)).is_some());
         assert_eq!(recall.known.len(), KNOWN);
+    }
+
+    #[test]
+    fn phases_come_round_if_all_of_them_are_remembered() {
+        let rounds = |phases: u64| {
+            let mut recall = Recall::default();
+            (0..3 * phases)
+                .map(|n| {
+                    recall.began(like(n % phases));
+                    let round = recall.comes_round();
+                    recall.ended(rates(n % phases), 5.0);
+                    round
+                })
+                .collect::<Vec<bool>>()
+        };
+        assert_eq!(rounds(2), [false, false, true, true, true, true]);
+        assert_eq!(rounds(KNOWN as u64).iter().filter(|round| **round).count(), 2 * KNOWN);
+        assert!(!rounds(KNOWN as u64 + 1).contains(&true));
     }
 }
