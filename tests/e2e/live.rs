@@ -36,9 +36,13 @@ fn programs_run_as_without_and_the_summary_says_what_was_done() {
     ] {
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
         let plain = room.plain(&command);
-        for options in
-            [&[][..], &["--interval", "50ms"], &["--threshold", "1"], &["--platform", "two.toml", "--interval", "20ms"]]
-        {
+        for options in [
+            &[][..],
+            &["--interval", "50ms"],
+            &["--threshold", "1"],
+            &["--fast", "591MiB"],
+            &["--platform", "two.toml", "--interval", "20ms"],
+        ] {
             let live = room.hearth(&[&["live"], options, &["--"], &command].concat());
             assert_eq!((live.status, &live.stdout), (plain.status, &plain.stdout), "{options:?}: {}", live.stderr);
             let said = live.stderr.contains(ONE_TIER);
@@ -94,6 +98,7 @@ fn what_was_done_is_written_as_json() {
 fn bad_input_is_one_sentence() {
     let room = Room::new();
     fs::write(room.path("library.toml"), "name = \"far\"\n[[tier]]\nname = \"a\"\nkind = \"dram\"\n").expect("writing");
+    room.hearth(&["record", "--sampler", "none", "-o", "blind.hearth", "--", &program("small")]).expect(0);
     let with = |options: &[&'static str]| [&["live"], options, &["--", "true"]].concat();
     for (options, says) in [
         (&["--priority", "best"][..], &["--priority best", "benefit, apb, lru, fifo, script"][..]),
@@ -112,6 +117,9 @@ fn bad_input_is_one_sentence() {
         (&["--platform", "nowhere.toml"], &["nowhere.toml"]),
         (&["--log", "no/such/folder/log"], &["--log no/such/folder/log"]),
         (&["--json", "no/such/folder/json"], &["no/such/folder/json"]),
+        (&["--profile", "nowhere.hearth"], &["nowhere.hearth"]),
+        (&["--profile", "library.toml"], &["library.toml"]),
+        (&["--profile", "blind.hearth"], &["no access samples", "record again"]),
     ] {
         refused(&room, &with(options), says);
     }
