@@ -419,8 +419,8 @@ impl<'a> Engine<'a> {
         (left <= 1.0 + (2.0 * take / length_ns).ceil()).then_some((next, length))
     }
 
-    /// Aggregates what was asked of the records; gives the sum of what was asked of each tier in this interval, and in an interval of this phase in the mean.
-    fn aggregate(&mut self, length_s: f64) -> (Vec<Lines>, Vec<Lines>) {
+    /// Aggregates what was asked of the records; gives the sum of what was asked of each tier in this interval, and in an interval of this phase in the mean, and all misses of this interval.
+    fn aggregate(&mut self, length_s: f64) -> (Vec<Lines>, Vec<Lines>, f64) {
         let (rates, elsewhere, samples) = self.rates(length_s);
         let mut asked = vec![Lines::default(); self.places.len()];
         // Nobody knows where that is: as in the planner, where the kernel gives memory first.
@@ -480,7 +480,7 @@ impl<'a> Engine<'a> {
             }
         }
         self.before = (rates, samples);
-        (asked, usual)
+        (asked, usual, lines)
     }
 
     /// What records take of each tier, and may take.
@@ -606,7 +606,8 @@ impl<'a> Engine<'a> {
         let bytes = Bytes(done.moved.moved * PAGE);
         let pid = self.processes[m.process].pid;
         let Some(r) = self.tables[m.process].get(m.addr) else { return };
-        if done.moved.present > 0 {
+        // Of a part it is not known which part: the next look tells.
+        if done.moved.present > 0 && m.most >= m.bytes {
             let mut tiers = vec![0; self.places.len()];
             tiers[m.to] = done.moved.there;
             tiers[m.from] += done.moved.present - done.moved.there;
@@ -791,13 +792,14 @@ impl Sink for Engine<'_> {
         self.grow_up();
         if !self.places.is_empty() {
             self.look();
+            let counted = self.counts.then_some(self.counted.misses);
+            let (asked, usual, lines) = self.aggregate(length_ns / 1e9);
             let lately = Lately {
                 interval: self.interval,
                 allocated: std::mem::take(&mut self.allocated),
-                misses: self.counted.misses,
+                misses: counted.unwrap_or(lines),
                 instructions: self.instructions.map(|(before, now)| now.saturating_sub(before) as f64),
             };
-            let (asked, usual) = self.aggregate(length_ns / 1e9);
             self.shown.asked(&asked, length_ns / 1e9);
             if self.journal.wants_state(self.interval) {
                 self.log_state(now_ns);

@@ -7,7 +7,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Row, Table};
+use ratatui::widgets::{Paragraph, Row, Table, Wrap};
 use report::words::{bar, count, percent, share};
 
 /// Columns of a bar.
@@ -69,11 +69,13 @@ pub struct View {
 pub fn draw(frame: &mut Frame<'_>, status: &Status, names: &Names, view: &View) {
     let tiers = status.tiers.len() as u16;
     let notes = status.notes.len().min(1) as u16;
-    let programs = status.programs.len().min(PROGRAMS) as u16 + 2;
+    let programs = status.programs.len().min(PROGRAMS) as u16 + 2 + u16::from(status.programs.len() > PROGRAMS);
     let shares = if status.shares.is_empty() { 0 } else { 1 };
-    let heights = [1, notes, tiers, 1, 1, shares, programs].map(Constraint::Length);
+    // Its reason may take a second line.
+    let why = status.last.is_some() as u16 * 2;
+    let heights = [1, 2 * notes, tiers, 1, 1, why, shares, programs].map(Constraint::Length);
     let rows = Layout::vertical(heights.into_iter().chain([Constraint::Min(2), Constraint::Length(1)]));
-    let [title, told, memories, moves, last, parts, running, objects, keys] = rows.areas(frame.area());
+    let [title, told, memories, moves, last, reason, parts, running, objects, keys] = rows.areas(frame.area());
     let head = format!(
         "hearth daemon {}   {}   interval {}, each {}{}",
         status.pid,
@@ -84,11 +86,7 @@ pub fn draw(frame: &mut Frame<'_>, status: &Status, names: &Names, view: &View) 
     );
     frame.render_widget(Line::styled(head, bold()), title);
     let more = |n: usize| if n > 1 { format!("({} more: hearth status) ", n - 1) } else { String::new() };
-    text(
-        frame,
-        told,
-        status.notes.iter().take(1).map(|note| format!("note: {}{}", more(status.notes.len()), note.text)),
-    );
+    sentence(frame, told, status.notes.first().map(|note| format!("note: {}{}", more(status.notes.len()), note.text)));
     text(frame, memories, status.tiers.iter().map(memory));
     let rate = |bytes: Bytes| format!("{bytes}/s");
     let lately = [rate(status.promoted_per_second), rate(status.demoted_per_second)];
@@ -99,6 +97,7 @@ pub fn draw(frame: &mut Frame<'_>, status: &Status, names: &Names, view: &View) 
     text(frame, moves, [moved]);
     let latest = status.last.as_ref().map_or_else(|| "nothing was moved yet".to_string(), |m| latest(m, names));
     text(frame, last, [latest]);
+    sentence(frame, reason, status.last.as_ref().map(|m| format!("why: {}", m.why)));
     let part = |s: &::live::status::ShareStatus| format!("{} {} of {}", s.group, s.used, s.part);
     text(frame, parts, [format!("parts: {}", status.shares.iter().map(part).collect::<Vec<_>>().join(", "))]);
     show_programs(frame, running, status);
@@ -122,6 +121,11 @@ fn text(frame: &mut Frame<'_>, area: Rect, lines: impl IntoIterator<Item = Strin
     frame.render_widget(Paragraph::new(lines.into_iter().map(Line::from).collect::<Vec<_>>()), area);
 }
 
+/// A sentence, on as many lines as there are.
+fn sentence(frame: &mut Frame<'_>, area: Rect, what: Option<String>) {
+    frame.render_widget(Paragraph::new(what.unwrap_or_default()).wrap(Wrap { trim: true }), area);
+}
+
 fn memory(tier: &TierStatus) -> String {
     let TierStatus { name, used, limit, read_per_second: read, written_per_second: written } = tier;
     let (of, full) = match limit.0 {
@@ -132,12 +136,12 @@ fn memory(tier: &TierStatus) -> String {
 }
 
 fn latest(m: &LastMove, names: &Names) -> String {
-    let LastMove { pid, from, to, bytes, gain_ns, why, .. } = m;
+    let LastMove { pid, from, to, bytes, gain_ns, .. } = m;
     let gain = match *gain_ns {
         ns if ns > 0.0 => format!("gains {}", Nanos(ns as u64)),
         _ => "makes room".to_string(),
     };
-    format!("last: {bytes} of {} in {pid}, {from} to {to}: {gain}; {why}", names.of(&m.site))
+    format!("last: {bytes}, {from} to {to}, {gain}, in {pid}: {}", names.of(&m.site))
 }
 
 /// The share of it that is in the fastest tier.
@@ -167,6 +171,12 @@ fn show_programs(frame: &mut Frame<'_>, area: Rect, status: &Status) {
     let head = ["process", "user", "objects", "size", "in fast", "misses/s"].map(right);
     let rows = status.programs.iter().take(PROGRAMS).map(row);
     let rows = rows.map(|(cells, exe)| Row::new(cells.into_iter().chain([Line::from(exe)])));
+    let others = status.programs.len().saturating_sub(PROGRAMS);
+    let others = (others > 0).then(|| {
+        let blank = std::iter::repeat_n(Line::default(), 6);
+        Row::new(blank.chain([Line::from(format!("and {others} more (hearth status)"))]))
+    });
+    let rows = rows.chain(others);
     let widths = [8, 6, 8, 9, 8, 9].map(Constraint::Length);
     let table = Table::new(rows, widths.into_iter().chain([Constraint::Fill(1)]));
     frame.render_widget(table.header(Row::new(head.into_iter().chain([Line::from("program")])).style(bold())), area);
@@ -189,4 +199,83 @@ fn show_objects(frame: &mut Frame<'_>, area: Rect, status: &Status, names: &Name
 
 fn right(text: impl Into<String>) -> Line<'static> {
     Line::from(text.into()).right_aligned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::live::status::NoteStatus;
+    use model::{Site, SiteId, SiteKind};
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    /// What stands on a screen of the smallest size.
+    fn screen(status: &Status) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a screen in memory");
+        terminal.draw(|frame| draw(frame, status, &Names::default(), &View::default())).expect("it is drawn");
+        let cells = terminal.backend().buffer().content().chunks(80);
+        cells.map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_string()).collect()
+    }
+
+    #[test]
+    fn all_that_matters_fits_the_smallest_screen() {
+        let site = Site { id: SiteId(0x5a), kind: SiteKind::Allocation, apart: None, frames: vec![] };
+        let tier = |name: &str| TierStatus {
+            name: name.into(),
+            used: Bytes::mib(700),
+            limit: Bytes::mib(1000),
+            ..TierStatus::default()
+        };
+        let program = |pid| ProgramStatus {
+            pid,
+            exe: "/usr/bin/app".into(),
+            resident: vec![Bytes::mib(1); 2],
+            ..ProgramStatus::default()
+        };
+        let why = "moves are worth their cost; the next phase is near".to_string();
+        let (from, to) = ("cxl".to_string(), "dram".to_string());
+        let note = "no call stacks: this program brings its own allocator, so all of its objects are taken for one and are placed together, as far as that is possible";
+        let status = Status {
+            tiers: vec![tier("dram"), tier("cxl")],
+            programs: (26_690..26_698).map(program).collect(),
+            notes: vec![NoteStatus { user: None, text: note.into() }],
+            last: Some(LastMove {
+                pid: 26_697,
+                site: site.clone(),
+                from,
+                to,
+                bytes: Bytes::mib(2),
+                gain_ns: 12.3e6,
+                why: why.clone(),
+            }),
+            objects: vec![ObjectStatus {
+                pid: 26_697,
+                addr: 0,
+                site,
+                bytes: Bytes::mib(8),
+                resident: vec![],
+                misses_per_second: 1e6,
+            }],
+            ..Status::default()
+        };
+        let shown = screen(&status);
+        let at = |what: &str| shown.iter().position(|line| line.contains(what));
+        for what in [
+            "dram  ",
+            "cxl  ",
+            "last: 2 MiB, cxl to dram, gains 12.3 ms, in 26697:",
+            &why,
+            "far as that is possible",
+            "and 3 more (hearth status)",
+            "object, by misses",
+            "q leave",
+        ] {
+            assert!(at(what).is_some(), "{what}: {shown:#?}");
+        }
+        assert_eq!(at("q leave"), Some(23));
+        // With less to say there is more room for objects.
+        let quiet = screen(&Status { notes: vec![], last: None, programs: vec![program(1)], ..status });
+        let objects = |lines: &[String]| lines.iter().position(|line| line.contains("object, by misses"));
+        assert!(objects(&quiet) < objects(&shown), "{quiet:#?}");
+    }
 }

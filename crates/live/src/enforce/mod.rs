@@ -27,8 +27,10 @@ pub struct Move {
     pub process: usize,
     /// Address of the record.
     pub addr: u64,
-    /// Bytes to be moved, at most.
+    /// Bytes of it that are not where it goes.
     pub bytes: u64,
+    /// Not much more than so many of them are moved now: not more than the stretch goes on in which they become so many.
+    pub most: u64,
     /// Where most of it is.
     pub from: usize,
     /// Where it goes.
@@ -44,7 +46,7 @@ impl Move {
     fn of(item: &Item, share: f64, from: usize, to: usize, now: &Now) -> Move {
         let bytes = (item.bytes as f64 * share) as u64;
         let (gain, doubt) = (share * item.value(now, from, to), share * item.doubt(now, from, to));
-        Move { process: item.process, addr: item.addr, bytes, from, to, gain, doubt }
+        Move { process: item.process, addr: item.addr, bytes, most: u64::MAX, from, to, gain, doubt }
     }
 }
 
@@ -86,7 +88,7 @@ pub const ALL: &[Routine<dyn Enforce>] = &[
     },
     Routine {
         name: "incremental",
-        about: "the same to 90%, but no more than so many bytes an interval [256MiB]",
+        about: "the same to 90%, but no more than VALUE an interval, and 2 MiB [256MiB]",
         source: "Hearth's own",
         make: |value| Ok(Box::new(incremental::Incremental { most: Value::size(value, Bytes::mib(256))? })),
     },
@@ -344,7 +346,7 @@ mod tests {
         let all = moves("fill=90%", &items, &[(36, 32), (100, 32)], ANY);
         assert_eq!(all.len(), 8);
         assert_eq!(moves("incremental=40MiB", &items, &[(36, 32), (100, 32)], ANY), all[..4]);
-        assert_eq!(moves("incremental=1MiB", &items, &[(36, 32), (100, 32)], ANY), all[..2], "at least one");
+        assert_eq!(moves("incremental=1MiB", &items, &[(36, 32), (100, 32)], ANY), all[..2], "a part of one");
     }
 
     #[test]
