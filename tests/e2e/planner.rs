@@ -132,7 +132,8 @@ fn profiles_travel_and_plans_are_compared() {
             &["diff", "a.toml", "a.toml", "--html", "x.html"],
             "hearth: --html draws two profiles; two plans are compared",
         ),
-        (&["diff", "none.toml", "a.toml"], "hearth: "),
+        (&["diff", "none.toml", "a.toml"], "hearth: none.toml"),
+        (&["diff", "a.toml", "none.toml"], "hearth: none.toml"),
         (&["plan", "a.hearth", "large.hearth", "--fast", "1MiB"], "hearth: profile 2 has no access samples and"),
         (
             &["plan", "large.hearth", "--sizes", "a.hearth", "--fast", "1MiB"],

@@ -38,7 +38,7 @@ Average latencies of functions are there where the sampler measures them: perf, 
 
 /// Runs the verb.
 pub fn run(args: Args) -> Result<ExitCode> {
-    match [&args.before, &args.after].map(|file| is_profile(file)) {
+    match [is_profile(&args.before)?, is_profile(&args.after)?] {
         [true, true] => {}
         [false, false] => return plans(&args),
         [first, _] => {
@@ -61,12 +61,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What cannot be opened counts as one: opening it as such says why.
-fn is_profile(file: &Path) -> bool {
+/// Whether it is a profile; what cannot be opened as one says why.
+fn is_profile(path: &Path) -> Result<bool> {
     const SQLITE: &[u8; 16] = b"SQLite format 3\0";
-    let Ok(mut file) = std::fs::File::open(file) else { return true };
+    let Ok(mut file) = std::fs::File::open(path) else { return Ok(profile::open(path).map(|_| true)?) };
     let mut head = [0; 16];
-    file.read_exact(&mut head).is_ok() && &head == SQLITE
+    Ok(file.read_exact(&mut head).is_ok() && &head == SQLITE)
 }
 
 fn plans(args: &Args) -> Result<ExitCode> {

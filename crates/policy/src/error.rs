@@ -50,6 +50,11 @@ pub enum Error {
         /// It has none, and the first has some; else the other way round.
         without: bool,
     },
+    /// A profile, and one with the sizes of another run, that have no site in common.
+    #[error(
+        "the profile and the run with the sizes have no site in common: give --sizes a recording of the same program, built from the same source with debug information if it was built anew"
+    )]
+    Strangers,
     /// The platform has fewer than two tiers to choose between.
     #[error(
         "platform `{platform}` has one kind of memory, so there is nothing to choose between; say with --fast SIZE how much of it shall count as fast, or plan for another machine with --platform"

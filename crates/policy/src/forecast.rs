@@ -8,6 +8,8 @@ use model::{Bytes, Nanos, Observed, Plan, Platform, SiteId};
 
 /// Capacities of a curve: from 0 to 100 % in steps of 5.
 const STEPS: u64 = 20;
+/// From such a share of the misses on it is said where memory is taken to be that no plan places.
+const MUCH: f64 = 0.05;
 /// A knee is where the curve bends by more than this, of its height and width.
 const BEND: f64 = 0.05;
 
@@ -135,6 +137,15 @@ pub fn curve(observed: &Observed, platform: &Platform, options: &Options, policy
         points.push(CurvePoint { fast, share: step as f64 / STEPS as f64, slowdown, knee: false });
     }
     mark_knees(&mut points);
+    let mut notes = task.model().notes.clone();
+    let rest = observed.rest.as_ref().map_or(0.0, |rest| rest.misses());
+    let share = rest / (rest + observed.total_misses()).max(f64::MIN_POSITIVE);
+    if share >= MUCH && task.home() == 0 {
+        let name = &task.tiers[0].tier.name;
+        notes.push(format!(
+            "these capacities are of what a plan places; what it does not is taken to be in {name} beside them"
+        ));
+    }
     Ok(Curve {
         command: observed.command.clone(),
         platform: platform.name.clone(),
@@ -142,7 +153,7 @@ pub fn curve(observed: &Observed, platform: &Platform, options: &Options, policy
         peak,
         all_fast: nanos(all_fast),
         points,
-        notes: task.model().notes.clone(),
+        notes,
     })
 }
 
@@ -209,18 +220,20 @@ pub fn explain(
             shares.split(i, &(0..task.tiers.len()).map(|t| f64::from(u8::from(t == k))).collect::<Vec<_>>());
             let mut there = at.clone();
             there[i] = k;
-            let needs = match decision.is_split() {
-                true => task.lives().peak_in(k, &shares),
-                false => task.lives().peak(|s| there[s] == k),
-            };
-            let lacks = task.tiers[k].budget.map_or(0, |b| needs.saturating_sub(b.0));
-            let here = k == at[i] && decision.placements[i].split.is_none();
             // There all the time: it is not moved, but all others are as planned.
             let stays = |mut step: schedule::Step| {
                 step.moves.retain(|(site, _)| *site != i);
                 step
             };
             let steps: Vec<_> = decision.steps.iter().cloned().map(stays).collect();
+            let in_segments = || schedule::by_segment(&task, &shares, &steps);
+            let needs = match (steps.is_empty(), decision.is_split()) {
+                (false, _) => in_segments().iter().map(|s| task.lives().peak_in(k, s)).max().unwrap_or(0),
+                (true, true) => task.lives().peak_in(k, &shares),
+                (true, false) => task.lives().peak(|s| there[s] == k),
+            };
+            let lacks = task.tiers[k].budget.map_or(0, |b| needs.saturating_sub(b.0));
+            let here = k == at[i] && decision.placements[i].split.is_none();
             let moves = decision.steps.iter().any(|s| s.moves.iter().any(|(site, _)| *site == i));
             let time =
                 if here && lacks == 0 && !moves { time } else { schedule::predict(&task, &shares, &steps).0.time };

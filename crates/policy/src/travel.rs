@@ -109,7 +109,8 @@ fn matched(known: &[SiteUse], other: &Observed) -> (HashMap<SiteId, SiteId>, Mat
 /// # Errors
 /// If some have access samples and others have not.
 pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Observed, Vec<String>), Error> {
-    let sampled = crate::cost::demand::sampled;
+    // One whose sampler saw nothing says something: all fits the cache.
+    let sampled = |o: &Observed| o.sampler != "none" || o.total_misses() > 0.0;
     if let Some(n) = others.iter().position(|o| sampled(o) != sampled(first)) {
         return Err(Error::NotAlike { number: n + 2, without: sampled(first) });
     }
@@ -365,7 +366,7 @@ fn timeline(all: &[&Observed], renamed: &[HashMap<SiteId, SiteId>], duration: Na
 /// each site has so many misses for each byte as in `rates`, and so many bytes as in `sizes`. Sites are named as in `sizes`.
 ///
 /// # Errors
-/// If `rates` has no access samples.
+/// If `rates` has no access samples, or the two have no site in common.
 pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<String>), Error> {
     if !crate::cost::demand::sampled(rates) {
         return Err(Error::NoSamples { sampler: rates.sampler.clone() });
@@ -404,6 +405,9 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
             nodes: small.nodes.clone(),
             ..large.clone()
         });
+    }
+    if by.is_empty() {
+        return Err(Error::Strangers);
     }
     let absent = rates.sites.iter().filter(|s| !by.contains_key(&s.site.id));
     let (absent, share) = absent.fold((0, 0.0), |(n, m), s| (n + 1, m + s.misses()));

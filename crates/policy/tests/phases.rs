@@ -75,6 +75,19 @@ fn what_each_phase_wants_is_moved_if_that_pays() {
     assert_eq!(tier_of(&plan, 1), "dram");
 }
 
+/// Of two sites that fast memory has by turns neither has room there all the time.
+#[test]
+fn what_is_moved_has_no_room_to_stay() {
+    let seen = by_turns(&[&[2e5, 0.0], &[0.0, 2e5], &[2e5, 0.0], &[0.0, 2e5]]);
+    let (machine, options) = (two(), room(1));
+    let exact = policies::find("exact").unwrap();
+    for site in [1, 2] {
+        let told = forecast::explain(&seen, &machine, &options, exact, SiteId(site)).unwrap();
+        assert!(!told.moves.is_empty());
+        assert_eq!([0, 1].map(|k| told.elsewhere[k].lacks), [Bytes(SIZE), Bytes(0)], "{told:?}");
+    }
+}
+
 /// Room for three quarters of what is used at a time: each time so much of it is moved, by its first 64ths.
 #[test]
 fn what_does_not_fit_is_moved_in_part() {

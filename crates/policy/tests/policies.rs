@@ -264,13 +264,15 @@ fn without_samples_nothing_is_decided() {
     let mut seen = observed(vec![site(1, 100, 0.0, 0.0)]);
     seen.sampler = "none".to_string();
     assert_eq!(places("first-served", &seen, &two(100), &Options::default()), ["dram"]);
-    for policy in policies::ALL.iter().filter(|p| p.needs_samples()) {
-        let error = policy.decide(&seen, &two(100), &Options::default()).unwrap_err().to_string();
-        assert!(
-            error.starts_with("the profile holds no access samples (sampler `none`)"),
-            "{}: {error}",
-            policy.name()
-        );
+    // And one that ran, and saw nothing.
+    let mut idle = seen.clone();
+    (idle.sampler, idle.sites[0].samples) = ("lab".to_string(), 0);
+    for (seen, sampler) in [(&seen, "none"), (&idle, "lab")] {
+        let begins = format!("the profile holds no access samples (sampler `{sampler}`)");
+        for policy in policies::ALL.iter().filter(|p| p.needs_samples()) {
+            let error = policy.decide(seen, &two(100), &Options::default()).unwrap_err().to_string();
+            assert!(error.starts_with(&begins), "{}: {error}", policy.name());
+        }
     }
 }
 

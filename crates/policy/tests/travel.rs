@@ -105,6 +105,8 @@ fn profiles_with_and_without_samples_are_not_merged() {
     assert_eq!(error, Error::NotAlike { number: 3, without: true });
     assert!(error.to_string().starts_with("profile 3 has no access samples and the first has some: "), "{error}");
     assert!(matches!(resized(&blind, &a), Err(Error::NoSamples { .. })));
+    let stranger = observed(vec![site(77, MIB, 0.0, 0.0)]);
+    assert_eq!(resized(&a, &stranger), Err(Error::Strangers));
 }
 
 /// A site that is four times as large has four times the misses; one that stays the same does not; and the plan is of the larger run.

@@ -88,9 +88,11 @@ fn streaming(pattern: Pattern) -> f64 {
     }
 }
 
-/// True if a sampler ran, or misses are known in another way. One that saw nothing says something: all fits the cache.
+/// True if there are access samples, be it of memory that no site has, or misses are known in another way.
 pub fn sampled(observed: &Observed) -> bool {
-    observed.sampler != "none" || observed.total_misses() > 0.0
+    let elsewhere = observed.unattributed > 0.0 || observed.rest.as_ref().is_some_and(|rest| rest.misses() > 0.0);
+    let samples = elsewhere || observed.sites.iter().any(|s| s.samples > 0);
+    observed.sampler != "none" && samples || observed.total_misses() > 0.0
 }
 
 impl Demand {

@@ -44,6 +44,10 @@ mod tests {
         assert_eq!(copy(Bytes(8_000_000), &slow, &fast), 1e6, "8 MB at 8 GB/s");
         assert_eq!(copy(Bytes(8_000_000), &fast, &slow), 4e6, "written at 2 GB/s");
         assert_eq!(cost(Bytes(8_000_000), &slow, &fast, 4e5), 6e5);
+        // 4 KiB read from 8 GB/s; then read and written at 64 GB/s.
+        assert_eq!(take(Bytes(4096), &slow, &fast), 500.0 + 512.0 + 2.0 * 64.0);
+        assert_eq!(take(Bytes(4096), &fast, &slow), 500.0 + 64.0 + 512.0 + 2048.0);
+        assert_eq!(take(Bytes(1), &fast, &slow) - take(Bytes(0), &fast, &slow) > 500.0, true, "a page at least");
         assert_eq!(cost(Bytes(8_000_000), &slow, &fast, 2e6), 0.0);
     }
 }

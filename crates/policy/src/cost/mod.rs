@@ -17,7 +17,7 @@
 //! - [`demand`]: what is asked of memory in each interval; and the compute time `C(i)`, which is what the observed duration
 //!   leaves when this model's memory time on the observed machine is taken off.
 //! - [`step`]: the fixed point of one interval.
-//! - [`migration`]: what moving costs (Unimem, Equation 4).
+//! - [`migration`]: what moving costs: as the kernel does it, and by Unimem, Equation 4.
 //! - [`segments`]: stretches of the run between which a placement may change; [`repeats`]: those of a loop, whose iterations are one.
 //! - [`heat`]: which parts of large objects are hot, for sites that are split.
 //! - [`lives`]: which sites are alive together, for capacities that hold at every moment.

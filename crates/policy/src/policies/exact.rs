@@ -43,6 +43,7 @@ use crate::{Decision, Error, Policy, Task};
 use highs::{HighsModelStatus, HighsSolutionStatus, RowProblem, Sense};
 use model::{Bytes, Parts, SiteKind};
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// Most time for one plan.
@@ -362,14 +363,18 @@ fn solved(task: &Task<'_>, best: Best, bound: f64) -> Solved {
         n => notes.push(format!("{n} sites are split between tiers.")),
     }
     if !best.steps.is_empty() {
-        let moves: usize = best.steps.iter().map(|s| s.moves.len()).sum();
+        let moved_sites: HashSet<usize> = best.steps.iter().flat_map(|s| &s.moves).map(|(site, _)| *site).collect();
+        let moves = match moved_sites.len() {
+            1 => "1 site".to_string(),
+            n => format!("{n} sites"),
+        };
         let (phases, moved) = (best.steps.len(), best.moved);
         notes.push(match &task.segments().repeat {
             Some(r) => format!(
-                "The run comes round {} times; {phases} of its phases move {moves} sites when they begin, {moved} in all.",
+                "The run comes round {} times; {phases} of its phases move {moves} when they begin, {moved} in all.",
                 r.times(r.body.start)
             ),
-            None => format!("Phases begin {phases} times while it runs, and move {moves} sites then, {moved} in all."),
+            None => format!("Phases begin {phases} times while it runs, and move {moves} then, {moved} in all."),
         });
     }
     if let Some((regions, intervals)) = segments::coarse(task.observed) {
