@@ -11,6 +11,8 @@ use record::import::{dhat, perf_data};
 use record::owner::Owner;
 use record::perf::record::{Format, parse};
 use record::perf::{Clock, ibs, spe};
+use record::pick_up;
+use record::rings::ProcessFile;
 use record::session::Session;
 use record::watch::Watch;
 use std::cell::RefCell;
@@ -319,12 +321,14 @@ fn process_files() {
     let me = std::process::id();
     let session = Session::stand(Owner::me(), &format!("fuzz{me}"), &config).unwrap();
     let dir = session.dir().to_path_buf();
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join(format!("{me}.0{PROCESS_SUFFIX}"));
     let mut sink = Seen(0);
     let mut watch = Watch::new(&config, Path::new("libhearth.so"), None, &mut sink, None);
     watch.add(session);
-    let state = RefCell::new((watch, 0u64));
+    let state = RefCell::new((watch, 0u64, 0u64));
     feed("process", 400, vec![process_seed()], |bytes| {
-        let (watch, number) = &mut *state.borrow_mut();
+        let (watch, number, found) = &mut *state.borrow_mut();
         *number += 1;
         let path = dir.join(format!("{me}.{number}{PROCESS_SUFFIX}"));
         let file = std::fs::File::create(&path).unwrap();
@@ -334,17 +338,27 @@ fn process_files() {
         file.write_all_at(&MAGIC.to_ne_bytes(), offset_of!(Header, magic) as u64).unwrap();
         file.write_all_at(&wire::WIRE_VERSION.to_ne_bytes(), offset_of!(Header, version) as u64).unwrap();
         file.write_all_at(&me.to_ne_bytes(), offset_of!(Header, pid) as u64).unwrap();
+        // What the live engine reads of it once an interval: tables wherever the header says that they are.
+        std::fs::copy(&path, &copy).unwrap();
+        if let Ok(file) = ProcessFile::open(&copy, Owner::me()) {
+            let mut sites = pick_up::Sites::default();
+            if let Ok(mut reader) = pick_up::Reader::open(&file, &mut sites) {
+                *found += reader.objects().map_or(0, |all| all.len() as u64);
+                *found += reader.mappings().map_or(0, |all| all.len() as u64);
+            }
+        }
         (0..3).for_each(|_| watch.look_around());
         file.write_all_at(&state::ENDED.to_ne_bytes(), offset_of!(Header, state) as u64).unwrap();
         watch.look_around();
         assert_eq!(watch.alive(), 0, "it has ended");
         assert!(!path.exists(), "its file is removed");
     });
-    let (watch, number) = state.into_inner();
+    let (watch, number, found) = state.into_inner();
     assert!(number > 400);
     watch.leave();
     assert!(!dir.exists(), "the session is over");
-    println!("{} objects in {number} files", sink.0);
+    println!("{} objects in {number} files, {found} in tables", sink.0);
+    assert!(found > number / 2, "and what is in tables");
     assert!(sink.0 > 10 * number, "it reads what is not damaged");
 }
 

@@ -977,6 +977,35 @@ mod tests {
         assert!(lived.phases >= 8 && lived.recalled >= 6, "{lived:?}");
     }
 
+    /// Whatever a program writes into the tables that are read of it: out of order, one over the other, at the ends of memory.
+    #[test]
+    fn what_a_program_makes_up_does_no_harm() {
+        let options = options(0, 99, "time=1");
+        let routines = Routines::new(&options.routines).expect("good names");
+        let mut engine = Engine::new(&options, routines, Journal::none(), true, MIB);
+        let started = Started { pid: std::process::id(), ppid: 1, job: 0, exe: "program".into(), start_ns: 0 };
+        engine.started(0, &started).expect("it is told");
+        let mut dice = 11u64;
+        let mut draw = |below: u64| {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (dice >> 20) % below.max(1)
+        };
+        for interval in 1..=300u64 {
+            let one = |draw: &mut dyn FnMut(u64) -> u64| {
+                let edge = [0, 1, PAGE - 1, 1 << 40, u64::MAX - 5000, u64::MAX];
+                let addr = edge[draw(6) as usize].wrapping_add(draw(40) * 1000);
+                let size = [0, 1, PAGE, 5000, HUGE, 1 << 33, u64::MAX][draw(7) as usize];
+                Found { addr, size, site: SiteId(draw(3)) }
+            };
+            let count = draw(30);
+            let found: Vec<Found> = (0..count).map(|_| one(&mut draw)).collect();
+            engine.alive(0, &found, draw(u64::MAX)).expect("it is told");
+            (0..20).for_each(|_| engine.sampled(0, &miss(found.first().map_or(0, |f| f.addr))).expect("it is told"));
+            engine.tick(interval * 1_000_000_000).expect("it works");
+        }
+        assert!(engine.lived.most_records > 0 && engine.lived.most_records <= MOST_RECORDS[0] as u64);
+    }
+
     fn queued(engine: &Engine<'_>) -> Vec<(u64, usize)> {
         let first = engine.tables[0].iter().next().map_or(0, |(at, _)| at);
         engine.mover.queued().map(|m| ((m.addr - first) / (2 * MIB), m.to)).collect()
