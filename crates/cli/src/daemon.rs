@@ -21,7 +21,7 @@ EXAMPLES
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Where it listens [default: /run/hearth.sock for root, else hearth.sock in XDG_RUNTIME_DIR]
+    /// Where it listens [default: /run/hearth.sock for root, else hearth.sock in XDG_RUNTIME_DIR, or /tmp/hearth-UID.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Share the fast memory between groups of programs: each can count on its part, and what it does not use is lent to the others

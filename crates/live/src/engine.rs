@@ -142,6 +142,8 @@ impl<'a> Engine<'a> {
         }
         let places = tiers.iter().map(|t| Place { name: t.name.clone(), nodes: t.nodes.clone() }).collect::<Vec<_>>();
         if places.len() < 2 {
+            // What is assumed of its only memory does not matter.
+            notes.clear();
             notes.push(
                 "this machine has one tier of memory: the program is observed, and there is nothing to place"
                     .to_string(),
