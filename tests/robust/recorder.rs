@@ -35,7 +35,8 @@ fn killed_under_load() {
         let mut command = room.command(hearth());
         if guided {
             room.record(&[], "first.hearth", &["sh", "-c", &torture]).expect(0);
-            room.hearth(&["plan", "first.hearth", "--fast", "16MiB", "-o", "plan.toml"]).expect(0);
+            room.hearth(&["plan", "first.hearth", "--policy", "first-served", "--fast", "16MiB", "-o", "plan.toml"])
+                .expect(0);
             command.args(["run", "--plan", "plan.toml", "--", "sh", "-c", &run]);
         } else {
             command.args(["record", "-o", "some.hearth", "--", "sh", "-c", &run]);
