@@ -14,10 +14,16 @@ use wire::image::{ImageMove, PARTS};
 
 const PAGE: usize = 4096;
 const STACK: usize = 64 << 10;
-/// So much at a time. The kernel takes all pages of a call away from the program until its end, and (`init_on_alloc`, the default of Debian and
-/// Ubuntu) clears their new places first: what of these has left the cache until it is copied goes over the slower memory's bus twice. In the lab
-/// a page takes 11.7 us from DRAM to CXL by pieces of 128 KiB, 13.0 by 256 KiB and 22.4 by 2 MiB. Huge pages go whole all the same.
-const PIECE: usize = 128 << 10;
+/// So much at a time, the larger or the smaller. The kernel clears the new places of all pages of a call first (`init_on_alloc`, the default of Debian and
+/// Ubuntu), and what of these has left the cache until it is copied goes over the slower memory's bus twice: in the lab, whose caches are small, a page takes
+/// 22 us from DRAM to CXL by 2 MiB and 12 by 128 KiB. But with each call it drains the lists of all processors, which takes tens of us and more the more
+/// there are. Which of the two is quicker is measured. Huge pages go whole either way.
+const PIECES: [usize; 2] = [2 << 20, 128 << 10];
+/// What 4 KiB took by each of them lately, in ns; 0: it was not tried yet.
+static PACE: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+/// Once in so many times the other one is tried again.
+const AGAIN_AFTER: u32 = 32;
+static TURN: AtomicU32 = AtomicU32::new(0);
 /// Smaller objects stay where they are.
 const LEAST: usize = 64 << 10;
 /// Most objects that lie elsewhere than their addresses say: each makes two more mappings, of which the kernel allows 65,530.
@@ -335,15 +341,44 @@ fn carry(start: usize, end: usize, tier: usize, still: impl Fn() -> bool) -> Res
     if !still() {
         return Err((start, end));
     }
-    for at in (start..end).step_by(PIECE) {
-        let till = end.min(at + PIECE);
-        // SAFETY: as above.
-        unsafe { plan::bind_foreign(tier, at, till - at) };
-        if !still() {
-            return Err((at, till));
+    for from in (start..end).step_by(PIECES[0]) {
+        let (size, began) = (quicker(), sys::now_in_handler());
+        let until = end.min(from + PIECES[0]);
+        for at in (from..until).step_by(PIECES[size]) {
+            let till = until.min(at + PIECES[size]);
+            // SAFETY: as above.
+            unsafe { plan::bind_foreign(tier, at, till - at) };
+            if !still() {
+                return Err((at, till));
+            }
+        }
+        if until - from == PIECES[0] {
+            took(size, sys::now_in_handler().saturating_sub(began));
         }
     }
     Ok(())
+}
+
+/// Which of the sizes to take.
+fn quicker() -> usize {
+    match PACE.each_ref().map(|p| p.load(Relaxed)) {
+        [0, _] => 0,
+        [_, 0] => 1,
+        [large, small] => {
+            let best = usize::from(small < large);
+            if TURN.fetch_add(1, Relaxed) % AGAIN_AFTER == AGAIN_AFTER - 1 { 1 - best } else { best }
+        }
+    }
+}
+
+/// The larger one's bytes took so long by pieces of this size.
+fn took(size: usize, ns: u64) {
+    let now = (ns / (PIECES[0] / PAGE) as u64).clamp(1, 1 << 28) as u32;
+    let pace = match PACE[size].load(Relaxed) {
+        0 => now,
+        before => (3 * before + now) / 4,
+    };
+    PACE[size].store(pace.max(1), Relaxed);
 }
 
 /// An object that lies elsewhere is no more.
@@ -379,5 +414,23 @@ fn tell(addr: usize, size: usize, tier: usize) {
         let there = present().filter(|&&n| plan::is_on(tier, n as u32)).count();
         h.counters.moved_asked.fetch_add(present().count() as u64, Relaxed);
         h.counters.moved_there.fetch_add(there as u64, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quicker_size_is_taken_and_the_other_one_tried_again() {
+        assert_eq!(quicker(), 0);
+        took(0, 512 * 2000);
+        assert_eq!(quicker(), 1, "it was not tried yet");
+        took(1, 512 * 1000);
+        let tries = (0..2 * AGAIN_AFTER).filter(|_| quicker() == 0).count();
+        assert_eq!(tries, 2);
+        // The machine has changed its ways.
+        (0..20).for_each(|_| took(0, 512 * 100));
+        assert_eq!((0..2 * AGAIN_AFTER).filter(|_| quicker() == 1).count(), 2);
     }
 }
