@@ -52,7 +52,7 @@ fn a_profile_of_a_small_run_tells_what_is_hot_in_a_large_one() {
     let did = &figures["landing"];
     println!("{did}");
     // What is moved last of the warm one gains hardly more than moving it costs: it may stay.
-    for (object, least) in [("hot", 0.99), ("warm", 0.7)] {
+    for (object, least) in [("hot", 0.99), ("warm", 0.6)] {
         let there = share(pages(&ended, object, true), 0);
         assert!(there >= least, "{object}: {there}; {did}");
     }
@@ -83,6 +83,34 @@ fn the_papers_routines_can_be_combined() {
         assert!(number("there") as f64 >= 0.97 * number("asked") as f64, "{placement}: {did}");
         assert!(priority != "apb" || !moves || there >= 0.99, "{placement}: {there}");
     }
+}
+
+/// Swaps of 2 MiB and more, of which parts are made: the hot object comes, and no decision moves more than it may.
+#[test]
+fn incremental_moves_no_more_than_it_may() {
+    let lab = Lab::enter();
+    let (ended, figures) = placed(&lab, "live/interval=5ms/enforce=incremental=1MiB/log=why.jsonl");
+    let did = &figures["landing"];
+    let log = fs::read_to_string(lab.room.path("why.jsonl")).expect("the log was brought back");
+    let lines = || log.lines().map(|l| serde_json::from_str::<Value>(l).expect("JSON"));
+    let (mut decided, mut moved, mut most) = (0, 0, 0);
+    for line in lines() {
+        match line["event"].as_str() {
+            Some("decision") => {
+                decided += 1;
+                assert!(line["bytes"].as_u64() <= Some(1 << 20), "{line}");
+                moved = 0;
+            }
+            Some("move") => moved += line["bytes"].as_u64().expect("a number"),
+            _ => {}
+        }
+        most = most.max(moved);
+    }
+    println!("{decided} decisions, at most {most} bytes after one; {did}");
+    // Each of the two halves may end a stretch of 2 MiB later.
+    assert!(decided > 1 && most <= (1 << 20) + 2 * (2 << 20), "{most}; {did}");
+    let there = |after: bool| share(pages(&ended, "hot", after), 0);
+    assert!(there(true) > there(false) + 0.2, "{} and {}; {did}", there(false), there(true));
 }
 
 /// As `bench/live/moving` measures it: against one call for the same pages.

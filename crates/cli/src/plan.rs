@@ -228,9 +228,7 @@ fn shown(
         if observed.sites.is_empty() {
             bail!(policy::Error::NoSites { threshold: observed.threshold });
         }
-        if !policy::cost::demand::sampled(observed) {
-            bail!(policy::Error::NoSamples { sampler: observed.sampler.clone() });
-        }
+        policy::cost::demand::require_samples(observed)?;
         return Ok(policy::traits::source(observed));
     }
     if !instead.what_if.is_empty() {

@@ -519,7 +519,7 @@ impl<'a> Engine<'a> {
         let round = left.is_some() && self.recall.comes_round();
         let known = if round { self.recall.looks().max(phase) } else { phase };
         // By a profile more is known: how long it may go on, and what is asked for, without a doubt.
-        let left_by_profile = self.options.known.as_ref().map(|known| known.left(seconds(f64::from(self.interval))));
+        let left_by_profile = self.options.known.as_ref().map(|profile| profile.left(now_ns as f64 / 1e9));
         let at_least = left_by_profile.unwrap_or(0.0);
         let why = if soon.is_some() { format!("{why}; the next phase is near") } else { why.to_string() };
         let mut items = Vec::new();
@@ -608,13 +608,15 @@ impl<'a> Engine<'a> {
         let bytes = Bytes(done.moved.moved * PAGE);
         let pid = self.processes[m.process].pid;
         let Some(r) = self.tables[m.process].get(m.addr) else { return };
-        // Of a part it is not known which part: the next look tells.
-        if done.moved.present > 0 && m.most >= m.bytes {
-            let mut tiers = vec![0; self.places.len()];
-            tiers[m.to] = done.moved.there;
-            tiers[m.from] += done.moved.present - done.moved.there;
-            let all = u64::from(r.pages);
-            r.found(&tiers, all);
+        if done.moved.present > 0 {
+            // Of one that was moved in part the next look tells.
+            if !m.part {
+                let mut tiers = vec![0; self.places.len()];
+                tiers[m.to] = done.moved.there;
+                tiers[m.from] += done.moved.present - done.moved.there;
+                let all = u64::from(r.pages);
+                r.found(&tiers, all);
+            }
             // Pages that are locked, or of which the program has said where they belong; or there was no room.
             if done.moved.moved == 0 && done.moved.there < done.moved.present {
                 r.rest = REST;

@@ -30,9 +30,7 @@ impl Known {
         if observed.sites.is_empty() {
             return Err(policy::Error::NoSites { threshold: observed.threshold });
         }
-        if !demand::sampled(observed) {
-            return Err(policy::Error::NoSamples { sampler: observed.sampler.clone() });
-        }
+        demand::require_samples(observed)?;
         let watched = observed.watched.map_or(observed.duration.0, |(from, to)| to.0.saturating_sub(from.0));
         let seconds = (watched as f64 / 1e9).max(1e-9);
         let told = observed.sites.iter().enumerate().map(|(n, seen)| {

@@ -132,7 +132,8 @@ impl Mover {
             let fade = if bytes > 64.0 * HUGE as f64 { 0.5 } else { 1.0 };
             self.account = (fade * bytes + (moved.moved * crate::table::PAGE) as f64, fade * ns + took_ns as f64);
         }
-        if going.at < going.end && going.moved.moved * crate::table::PAGE < going.what.most {
+        let enough = going.what.part && going.moved.moved * crate::table::PAGE >= going.what.bytes;
+        if going.at < going.end && !enough {
             self.going = Some(going);
             return Ok(None);
         }
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     fn what(process: usize, addr: u64, bytes: u64) -> Move {
-        Move { process, addr, bytes, most: u64::MAX, from: 0, to: 0, gain: 1.0, doubt: 0.0 }
+        Move { process, addr, bytes, part: false, from: 0, to: 0, gain: 1.0, doubt: 0.0 }
     }
 
     /// On a machine with one node there is nothing to move, but all else happens.

@@ -24,16 +24,13 @@ fn nanos(ns: f64) -> Nanos {
 pub fn compare(observed: &Observed, platform: &Platform, options: &Options) -> Result<Forecast, Error> {
     let task = Task::new(observed, platform, options)?;
     task.sampled()?;
-    let able: Vec<_> = match task.tells_phases() {
-        Ok(()) => policies::ALL.to_vec(),
-        Err(_) => policies::ALL.iter().copied().filter(|p| !p.needs_phases()).collect(),
-    };
-    let plans = able.iter().map(|p| of_policy(&task, *p)).collect::<Result<_, _>>()?;
+    let too_many = task.tells_phases().err();
+    let able = |p: &&dyn Policy| too_many.is_none() || !p.needs_phases();
+    let (plan, leave): (Vec<_>, Vec<_>) = policies::ALL.iter().copied().partition(able);
+    let plans = plan.iter().map(|p| of_policy(&task, *p)).collect::<Result<_, _>>()?;
     let mut all = forecast(&task, plans);
-    all.notes.extend(task.tells_phases().err().map(|why| {
-        let left = policies::ALL.iter().filter(|p| p.needs_phases()).map(|p| p.name()).collect::<Vec<_>>();
-        format!("without {}: {why}", left.join(" and "))
-    }));
+    let left = leave.iter().map(|p| p.name()).collect::<Vec<_>>().join(" and ");
+    all.notes.extend(too_many.map(|why| format!("without {left}: {why}")));
     Ok(all)
 }
 
@@ -227,10 +224,9 @@ pub fn explain(
             };
             let steps: Vec<_> = decision.steps.iter().cloned().map(stays).collect();
             let in_segments = || schedule::by_segment(&task, &shares, &steps);
-            let needs = match (steps.is_empty(), decision.is_split()) {
-                (false, _) => in_segments().iter().map(|s| task.lives().peak_in(k, s)).max().unwrap_or(0),
-                (true, true) => task.lives().peak_in(k, &shares),
-                (true, false) => task.lives().peak(|s| there[s] == k),
+            let needs = match steps.is_empty() && !decision.is_split() {
+                true => task.lives().peak(|s| there[s] == k),
+                false => in_segments().iter().map(|s| task.lives().peak_in(k, s)).max().unwrap_or(0),
             };
             let lacks = task.tiers[k].budget.map_or(0, |b| needs.saturating_sub(b.0));
             let here = k == at[i] && decision.placements[i].split.is_none();

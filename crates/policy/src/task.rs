@@ -78,10 +78,7 @@ impl<'a> Task<'a> {
     /// # Errors
     /// If no sampler ran.
     pub fn sampled(&self) -> Result<(), Error> {
-        match crate::cost::demand::sampled(self.observed) {
-            true => Ok(()),
-            false => Err(Error::NoSamples { sampler: self.observed.sampler.clone() }),
-        }
+        crate::cost::demand::require_samples(self.observed)
     }
 
     /// Refuses a profile with more phases than its timeline has intervals.

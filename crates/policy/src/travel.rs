@@ -368,9 +368,7 @@ fn timeline(all: &[&Observed], renamed: &[HashMap<SiteId, SiteId>], duration: Na
 /// # Errors
 /// If `rates` has no access samples, or the two have no site in common.
 pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<String>), Error> {
-    if !crate::cost::demand::sampled(rates) {
-        return Err(Error::NoSamples { sampler: rates.sampler.clone() });
-    }
+    crate::cost::demand::require_samples(rates)?;
     let alike = apart::alike(&[rates, sizes], same);
     let (rates, sizes) = (&*alike[0], &*alike[1]);
     let (to, count) = matched(&rates.sites, sizes);

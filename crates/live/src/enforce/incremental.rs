@@ -29,19 +29,21 @@ impl Enforce for Incremental {
     }
 }
 
+/// Of a swap that is too large.
 fn part(swap: &[Move], most: u64) -> Vec<Move> {
-    let comes = |m: &&Move| m.to < m.from;
-    let (away, both) = (swap.iter().any(|m| !comes(&m)), swap.iter().any(|m| comes(&m)));
-    let each = if away && both { most / 2 } else { most };
-    let (mut out, mut left) = (Vec::new(), each);
-    for m in swap {
-        let most = if comes(&m) { each } else { left };
-        if !comes(&m) {
-            left = left.saturating_sub(m.bytes);
-        }
-        out.extend((most > 0).then_some(Move { most, ..*m }));
-    }
-    out
+    let comes = |m: &Move| m.to < m.from;
+    let swaps = swap.iter().any(comes) && !swap.iter().all(comes);
+    let each = if swaps { most / 2 } else { most };
+    // Bytes that may still go, and come.
+    let mut left = [each; 2];
+    let cut = |m: &Move| {
+        let left = &mut left[usize::from(comes(m))];
+        let bytes = m.bytes.min(*left);
+        *left -= bytes;
+        let share = bytes as f64 / m.bytes.max(1) as f64;
+        (bytes > 0).then_some(Move { bytes, part: bytes < m.bytes, gain: share * m.gain, doubt: share * m.doubt, ..*m })
+    };
+    swap.iter().filter_map(cut).collect()
 }
 
 #[cfg(test)]
@@ -51,13 +53,15 @@ mod tests {
     #[test]
     fn of_a_large_swap_a_part_is_made() {
         let one =
-            |addr, bytes, from, to| Move { process: 0, addr, bytes, most: u64::MAX, from, to, gain: 0.0, doubt: 0.0 };
+            |addr, bytes, from, to| Move { process: 0, addr, bytes, part: false, from, to, gain: 6.0, doubt: 3.0 };
         let swap = [one(1, 30, 0, 1), one(2, 30, 0, 1), one(3, 60, 1, 0)];
         let made =
-            |moves: &[Move], most| part(moves, most).iter().map(|m| (m.addr, m.bytes.min(m.most))).collect::<Vec<_>>();
-        assert_eq!(made(&swap, 40), [(1, 20), (3, 20)]);
-        assert_eq!(made(&swap, 80), [(1, 30), (2, 10), (3, 40)]);
-        assert_eq!(made(&swap[..2], 40), [(1, 30), (2, 10)], "room for what will come");
-        assert_eq!(made(&swap[2..], 40), [(3, 40)]);
+            |moves: &[Move], most| part(moves, most).iter().map(|m| (m.addr, m.bytes, m.part)).collect::<Vec<_>>();
+        assert_eq!(made(&swap, 40), [(1, 20, true), (3, 20, true)]);
+        assert_eq!(made(&swap, 80), [(1, 30, false), (2, 10, true), (3, 40, true)]);
+        assert_eq!(made(&swap[..2], 40), [(1, 30, false), (2, 10, true)], "room for what will come");
+        assert_eq!(made(&swap[2..], 40), [(3, 40, true)]);
+        let last = part(&swap, 40)[1];
+        assert_eq!((last.gain, last.doubt), (2.0, 1.0));
     }
 }

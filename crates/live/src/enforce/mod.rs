@@ -29,8 +29,8 @@ pub struct Move {
     pub addr: u64,
     /// Bytes of it that are not where it goes.
     pub bytes: u64,
-    /// Not much more than so many of them are moved now: not more than the stretch goes on in which they become so many.
-    pub most: u64,
+    /// No more than these are moved, but for the rest of the last stretch of 2 MiB: it is a part of a larger move. Otherwise what is not there goes, however much it is.
+    pub part: bool,
     /// Where most of it is.
     pub from: usize,
     /// Where it goes.
@@ -46,7 +46,7 @@ impl Move {
     fn of(item: &Item, share: f64, from: usize, to: usize, now: &Now) -> Move {
         let bytes = (item.bytes as f64 * share) as u64;
         let (gain, doubt) = (share * item.value(now, from, to), share * item.doubt(now, from, to));
-        Move { process: item.process, addr: item.addr, bytes, most: u64::MAX, from, to, gain, doubt }
+        Move { process: item.process, addr: item.addr, bytes, part: false, from, to, gain, doubt }
     }
 }
 
@@ -88,7 +88,7 @@ pub const ALL: &[Routine<dyn Enforce>] = &[
     },
     Routine {
         name: "incremental",
-        about: "the same to 90%, but no more than VALUE an interval, and 2 MiB [256MiB]",
+        about: "the same to 90%, but VALUE an interval at most, and 2 MiB more each way [256MiB]",
         source: "Hearth's own",
         make: |value| Ok(Box::new(incremental::Incremental { most: Value::size(value, Bytes::mib(256))? })),
     },

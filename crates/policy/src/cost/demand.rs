@@ -95,15 +95,24 @@ pub fn sampled(observed: &Observed) -> bool {
     observed.sampler != "none" && samples || observed.total_misses() > 0.0
 }
 
+/// Refuses a profile without access samples: whatever is made of it would look like a decision.
+///
+/// # Errors
+/// If it has none.
+pub fn require_samples(observed: &Observed) -> Result<(), Error> {
+    match sampled(observed) {
+        true => Ok(()),
+        false => Err(Error::NoSamples { sampler: observed.sampler.clone() }),
+    }
+}
+
 impl Demand {
     /// The demand of a profile; says what it had to assume.
     ///
     /// # Errors
     /// If it has no access samples.
     pub fn of(observed: &Observed, notes: &mut Vec<String>) -> Result<Demand, Error> {
-        if !sampled(observed) {
-            return Err(Error::NoSamples { sampler: observed.sampler.clone() });
-        }
+        require_samples(observed)?;
         let (mut intervals, unseen) = lengths(observed);
         let known = misses(observed, &mut intervals);
         for (site, seen) in observed.sites.iter().enumerate().filter(|(_, s)| s.misses() > 0.0) {

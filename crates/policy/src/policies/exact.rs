@@ -42,8 +42,7 @@ use crate::schedule::{self, Place, Step, alive, can_move, can_move_parts};
 use crate::{Decision, Error, Policy, Task};
 use highs::{HighsModelStatus, HighsSolutionStatus, RowProblem, Sense};
 use model::{Bytes, Parts, SiteKind};
-use std::collections::HashMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// Most time for one plan.
