@@ -1,6 +1,6 @@
 //! What `hearth plan` predicts of a real program, and that every policy's plan can be run.
 
-use hearth_tests::{Room, program};
+use hearth_tests::{Room, program, workspace};
 
 /// The figure before the unit in the column of a policy's row.
 fn slowdown(table: &str, policy: &str) -> f64 {
@@ -44,10 +44,11 @@ fn every_policy_decides_is_predicted_and_runs() {
     }
     let traits = room.hearth(&[&on[..], &["--traits"]].concat()).expect(0).stdout;
     assert!(traits.contains(&format!("traits_{}[", &hottest[..8])), "{traits}");
-    // Whatever was recommended compiles against the names of H2M's Listing 3 and section 4.2.
+    // Whatever was recommended is C and C++.
+    let header = format!("-I{}", workspace().join("bindings/c").display());
     for language in ["c", "c++"] {
         let file = format!("traits.{language}");
-        std::fs::write(room.path(&file), format!("{H2M}{traits}")).expect("writing");
+        std::fs::write(room.path(&file), &traits).expect("writing");
         let mut compiler = room.command("gcc");
         compiler.args([
             "-x",
@@ -57,20 +58,12 @@ fn every_policy_decides_is_predicted_and_runs() {
             "-Wno-missing-braces",
             "-Wno-unused-variable",
             "-Werror",
+            &header,
             &file,
         ]);
         hearth_tests::run(&mut compiler).expect(0);
     }
 }
-
-/// What of H2M's header its traits need.
-const H2M: &str = "
-enum { atk_pref_mem_space, atk_access_mode, atk_access_freq, atk_access_pattern, atk_access_stride };
-enum { atv_mem_space_hbw, atv_mem_space_low_lat, atv_mem_space_large_cap };
-enum { atv_access_mode_readonly, atv_access_mode_writeonly, atv_access_mode_readwrite };
-enum { atv_access_pattern_strided, atv_access_pattern_random };
-typedef struct { int key; long value; } alloc_trait_t;
-";
 
 #[test]
 fn a_profile_without_samples_is_refused_where_samples_decide() {

@@ -168,13 +168,13 @@ fn a_loop_is_followed_for_longer_than_it_was_profiled() {
 }
 
 /// The share of an array of `turns` that is fast.
-fn is_fast(fast: u64, slow: u64) -> f64 {
+pub fn is_fast(fast: u64, slow: u64) -> f64 {
     assert_eq!(fast + slow, 1024, "pages of 4 MiB");
     fast as f64 / 1024.0
 }
 
 /// `turn N: ARRAY FAST SLOW`
-fn turn(line: &str) -> Option<(&str, u64, u64)> {
+pub fn turn(line: &str) -> Option<(&str, u64, u64)> {
     let mut words = line.strip_prefix("turn ")?.split(": ").nth(1)?.split(' ');
     Some((words.next()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }

@@ -4,10 +4,13 @@
  *
  * A turn is a parallel region in which one array, by turns, is read by so many loads (a million if not given) that wait for each other.
  * Of the arrays one is a variable. Each turn has a buffer of its own for what it prints. Built without OpenMP (turns-serial) it has no regions, and the
- * buffers are what a turn is known by. Prints `turn N: ARRAY PAGES-ON-NODE-0 PAGES-ON-NODE-1`, as the kernel tells in
+ * buffers are what a turn is known by; with MARKS (turns-marked) there is neither, and each turn says by hearth.h which array it is of. Prints `turn N: ARRAY PAGES-ON-NODE-0 PAGES-ON-NODE-1`, as the kernel tells in
  * the middle of each turn; at last, whether all loads were right.
  */
 #define _GNU_SOURCE
+#ifdef MARKS
+#include <hearth.h>
+#endif
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +42,16 @@ static void **chase(void **p, long loads) {
   return p;
 }
 
+#ifdef MARKS
+static char *alloc_text(void) {
+  static char text[1 << 16];
+  return text;
+}
+static void free_text(char *text) { (void)text; }
+#else
 __attribute__((noinline)) static char *alloc_text(void) { return must(malloc(1 << 16)); }
+static void free_text(char *text) { free(text); }
+#endif
 
 static void say(char *text, long turn, const char *name, char *array) {
   static void *page[BYTES / PAGE];
@@ -70,6 +82,9 @@ int main(int argc, char **argv) {
   for (long turn = 0; turn < turns; turn++) {
     const int a = (int)(turn % ARRAYS);
     char *text = alloc_text();
+#ifdef MARKS
+    hearth_phase(name[a]);
+#endif
 #pragma omp parallel num_threads(2)
     {
 #pragma omp master
@@ -79,7 +94,7 @@ int main(int argc, char **argv) {
         at[a] = chase(at[a], loads / 2);
       }
     }
-    free(text);
+    free_text(text);
   }
   for (int a = 0; a < ARRAYS; a++) {
     const long times = turns / ARRAYS + (a < turns % ARRAYS), steps = (long)((unsigned long)(times * (loads / 2 * 2)) % LINES);

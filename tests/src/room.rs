@@ -33,7 +33,12 @@ pub fn programs() -> &'static Path {
         let out = target().join("test-programs");
         let source = workspace().join("tests/programs");
         let mut make = Command::new("make");
-        make.arg("-s").arg("-C").arg(source).arg(format!("OUT={}", out.display()));
+        let lib = hearth().parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        make.arg("-s")
+            .arg("-C")
+            .arg(source)
+            .arg(format!("OUT={}", out.display()))
+            .arg(format!("LIB={}", lib.display()));
         run(&mut make).expect(0);
         out
     })

@@ -41,6 +41,9 @@ impl<'de> Deserialize<'de> for SiteId {
     }
 }
 
+/// Before a name where a module's path would be: the program has given it in its code, and there is no file.
+pub const NAMED: &str = "name:";
+
 /// An executable or shared library as it was loaded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Module {
@@ -69,11 +72,11 @@ pub struct SourceLine {
 }
 
 impl SourceLine {
-    /// True for functions that work for others: `operator new`, C++ containers and Rust's library.
+    /// True for functions that work for others: `operator new`, C++ containers, Rust's library and Hearth's.
     pub fn is_wrapper(&self) -> bool {
-        let prefixes = ["operator new", "std::", "void std::", "__gnu_cxx::"];
+        let prefixes = ["operator new", "std::", "void std::", "__gnu_cxx::", "hearth_", "hearth::"];
         prefixes.iter().any(|p| self.function.starts_with(p))
-            || ["/include/c++/", "/rustc/"].iter().any(|p| self.file.contains(p))
+            || ["/include/c++/", "/rustc/", "crates/api/src/"].iter().any(|p| self.file.contains(p))
     }
 }
 
@@ -103,9 +106,15 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// True for a name that the program has given, instead of a place in a file.
+    pub fn is_name(&self) -> bool {
+        self.module.as_ref().is_some_and(|m| m.path.starts_with(NAMED))
+    }
+
     /// The binary form: `module+0xoffset`, or the address without a module.
     pub fn place(&self) -> String {
         match &self.module {
+            Some(m) if self.is_name() => m.path.clone(),
             Some(m) => format!("{}+{:#x}", m.name(), self.offset),
             None => format!("{:#x}", self.offset),
         }
@@ -113,7 +122,7 @@ impl Frame {
 
     /// A line of the source form; where no file and line tell it from others in its function, the place does.
     pub fn line_text(&self, line: &SourceLine) -> String {
-        if line.file.is_empty() { format!("{line} [{}]", self.place()) } else { line.to_string() }
+        if line.file.is_empty() && !self.is_name() { format!("{line} [{}]", self.place()) } else { line.to_string() }
     }
 }
 

@@ -132,6 +132,7 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
         writeln!(out, "\n[[phase]]")?;
         let label = |id| plan.sites.iter().find(|s| s.id == id).map_or("", |s| &s.label).replace(char::is_control, " ");
         let with = match &phase.frame {
+            Some(frame) if frame.is_name() => "the program says this name (hearth_phase)".to_string(),
             Some(_) => "a parallel region of the function below".to_string(),
             None => format!("an allocation of {}", label(phase.begins)),
         };

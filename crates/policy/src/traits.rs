@@ -29,8 +29,8 @@ pub fn wanted(site: &SiteUse) -> Space {
     }
 }
 
-/// Recommended traits of every site with misses, the most important first, as C in the form of H2M's Listing 3: to be pasted above
-/// the allocation it names.
+/// Recommended traits of every site with misses, the most important first, as C for `hearth.h`: to be pasted above the allocation
+/// that it names.
 pub fn source(observed: &Observed) -> String {
     let importance = importance(observed);
     let labels = model::label::labels(observed.sites.iter().map(|s| &s.site));
@@ -38,51 +38,58 @@ pub fn source(observed: &Observed) -> String {
     let id = |i: usize| observed.sites[i].site.id;
     order.sort_by(|&a, &b| importance[b].total_cmp(&importance[a]).then(id(a).cmp(&id(b))));
     let mut out = String::from(
-        "/* Recommended traits, most important allocation first: H2M (Klinkenberg et al., FGCS 2023), Listing 3 and section 4.3.\n * Paste each above the allocation that it names. */\n",
+        "/* Recommended traits, the most important allocation first (H2M: Klinkenberg et al., FGCS 2023, section 4.3).\n * Paste each above the allocation that it names, and allocate by\n *     hearth_alloc(size, NULL, sizeof T / sizeof *T, T)      with its name for T,\n * or declare all of them (hearth_declare) and commit them at once (hearth_commit). */\n#include <hearth.h>\n",
     );
     for i in order {
         let site = &observed.sites[i];
-        let seconds = site.total_lifetime.secs() / site.objects.max(1) as f64;
-        let frequency =
-            if seconds > 0.0 { (site.misses() / site.objects.max(1) as f64 / seconds).round() } else { 0.0 };
-        let mode = match (site.load_misses > 0.0, site.store_misses > 0.0) {
-            (true, true) => "readwrite",
-            (false, true) => "writeonly",
-            _ => "readonly",
-        };
-        let space = match wanted(site) {
-            Space::LowestLatency => "atv_mem_space_low_lat",
-            Space::HighestBandwidth => "atv_mem_space_hbw",
-            Space::LargestCapacity => "atv_mem_space_large_cap",
-        };
-        let mut traits = vec![
-            format!("atk_pref_mem_space, {space}"),
-            format!("atk_access_mode, atv_access_mode_{mode}"),
-            format!("atk_access_freq, {frequency} /* misses a second */"),
-        ];
-        match site.pattern {
-            Pattern::Stream { stride } => {
-                traits.push("atk_access_pattern, atv_access_pattern_strided".to_string());
-                traits.push(format!("atk_access_stride, {stride} /* bytes */"));
-            }
-            Pattern::Random => traits.push("atk_access_pattern, atv_access_pattern_random".to_string()),
-            Pattern::Mixed | Pattern::Unknown => {}
-        }
         // A name may hold what would end a comment.
         let label = labels.get(&site.site.id).cloned().unwrap_or_default().replace("*/", "* /");
-        let line = |t: &String| format!("    {t}");
+        let lines: Vec<String> = traits(site, importance[i])
+            .iter()
+            .map(|(key, value, unit)| {
+                let unit = if unit.is_empty() { String::new() } else { format!(" /* {unit} */") };
+                format!("    {{HEARTH_{key}, {value}}},{unit}\n")
+            })
+            .collect();
         out += &format!(
-            "\n/* {label}: {:.1} % of the latency of main memory */\nalloc_trait_t traits_{}[{}] = {{\n{}\n}};\n",
+            "\n/* {label}: {:.1} % of the latency of main memory */\nstatic const hearth_trait traits_{}[] = {{\n{}}};\n",
             importance[i] * 100.0,
             &site.site.id.to_string()[..8],
-            traits.len(),
-            traits
-                .iter()
-                .map(line)
-                .collect::<Vec<_>>()
-                .join(",\n")
-                .replace(" /* misses a second */,", ", /* misses a second */")
+            lines.concat(),
         );
     }
     out
+}
+
+/// Keys and values in the words of `hearth.h`, and units.
+fn traits(site: &SiteUse, importance: f64) -> Vec<(&'static str, String, &'static str)> {
+    let seconds = site.total_lifetime.secs() / site.objects.max(1) as f64;
+    let each = site.misses() / site.objects.max(1) as f64;
+    let frequency = if seconds > 0.0 { (each / seconds).round() } else { 0.0 };
+    let mode = match (site.load_misses > 0.0, site.store_misses > 0.0) {
+        (true, true) => "HEARTH_READ_WRITE",
+        (false, true) => "HEARTH_WRITE_ONLY",
+        _ => "HEARTH_READ_ONLY",
+    };
+    let space = match wanted(site) {
+        Space::LowestLatency => "HEARTH_LOW_LATENCY",
+        Space::HighestBandwidth => "HEARTH_HIGH_BANDWIDTH",
+        Space::LargestCapacity => "HEARTH_LARGE_CAPACITY",
+    };
+    let mut traits = vec![
+        ("PREFER_SPACE", space.to_string(), ""),
+        ("IMPORTANCE", format!("{:.0}", importance * 1e6), "millionths of the latency of main memory"),
+        ("ACCESS_MODE", mode.to_string(), ""),
+        ("ACCESS_FREQUENCY", frequency.to_string(), "misses a second"),
+    ];
+    match site.pattern {
+        Pattern::Stream { stride } if stride != 0 => {
+            traits.push(("ACCESS_PATTERN", "HEARTH_STRIDED".to_string(), ""));
+            traits.push(("ACCESS_STRIDE", stride.unsigned_abs().to_string(), "bytes"));
+        }
+        Pattern::Stream { .. } => traits.push(("ACCESS_PATTERN", "HEARTH_LINEAR".to_string(), "")),
+        Pattern::Random => traits.push(("ACCESS_PATTERN", "HEARTH_RANDOM".to_string(), "")),
+        Pattern::Mixed | Pattern::Unknown => {}
+    }
+    traits
 }

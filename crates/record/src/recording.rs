@@ -192,6 +192,12 @@ fn symbolise(writer: &mut Writer, progress: &mut dyn FnMut(Progress)) -> Result<
     let mut modules: Vec<_> = writer.modules().iter().map(|(m, &row)| (m.clone(), row)).collect();
     modules.sort_by_key(|m| m.1);
     for (module, row) in modules {
+        // What the program has named is its own source form.
+        if let Some(name) = module.path.strip_prefix(model::NAMED) {
+            let line = SourceLine { function: name.to_string(), file: String::new(), line: 0 };
+            writer.symbol(row, 0, &[line])?;
+            continue;
+        }
         // The vDSO and anonymous code have no file.
         if !module.path.starts_with('/') {
             continue;
@@ -601,3 +607,11 @@ impl Sink for ToProfile<'_> {
 
 #[cfg(test)]
 mod hour;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_runtime_and_the_profile_mark_names_alike() {
+        assert_eq!(model::NAMED, wire::identity::NAMED);
+    }
+}

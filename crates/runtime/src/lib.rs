@@ -7,6 +7,7 @@
 //!
 //! [`mapping`]: the program's own anonymous mappings, which are objects too. [`statics`]: variables that the plan names.
 //! [`regions`]: parallel regions, which phases begin with; [`mover`]: what a phase moves. [`split`]: objects that lie in two tiers. [`recent`]: memory that was freed just now. [`small`]: objects smaller than a page, in blocks of their site.
+//! [`told`]: what the program says in code.
 //! [`foreign`] knows the processes that are better left alone.
 //! [`sandbox`] falls silent when the program allows itself but a few system calls.
 //! [`limit`] gives address space back to programs that limit their own.
@@ -50,6 +51,7 @@ pub mod start;
 pub mod statics;
 pub mod sys;
 pub mod tls;
+pub mod told;
 pub mod unwind;
 
 /// Should the standard library ever allocate here (it does when it reports a panic), it must not enter `malloc`.

@@ -6,7 +6,7 @@ use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
 use crate::sites::{self, Site};
 use crate::tls::{self, Thread};
-use crate::{mover, phases, plan, process, range, recent, regions, sampler, small, split, stack, statics, sys};
+use crate::{mover, phases, plan, process, range, recent, regions, sampler, small, split, stack, statics, sys, told};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Event, Kind};
 use wire::image::Target;
@@ -198,6 +198,30 @@ pub fn region(function: usize) {
     }
 }
 
+/// The program has reached something of this name. Only its first thread counts, as for regions.
+pub fn reached(name: &[u8]) {
+    let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
+    process::adopt(busy.0, false);
+    if process::info().is_some_and(|h| h.pid.load(Relaxed) == busy.0.tid.get()) {
+        regions::reached(busy.0, name);
+    }
+}
+
+/// The program has an object of its own making, that it has placed itself on this node: no plan binds it. Its site is its name or, without one, the
+/// call stack.
+#[inline(never)]
+pub fn told(mapping: Mapping, node: u32, name: &[u8]) {
+    let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
+    process::adopt(busy.0, false);
+    let found = if name.is_empty() { told::callers_site(busy.0) } else { told::site(busy.0, name) };
+    let Some((index, site)) = found else { return };
+    let tier = (0..plan::tiers()).find(|&t| plan::is_on(t, node)).unwrap_or(plan::tiers() - 1) as u8;
+    mapping::enter(Mapping { site: index, ..mapping });
+    let (addr, size, id) = (mapping.start as u64, mapping.bytes() as u64, site.id.load(Relaxed));
+    let event = Event::Alloc { addr, size, site: id, tier, realloc: false, kind: Kind::Mapping };
+    process::publish(busy.0, process::time(), event);
+}
+
 /// Bytes of a split object that lie in another tier than its address, and that tier.
 fn guest(object: Object) -> (usize, usize) {
     let site = sites::at(object.site).filter(|_| object.split);
@@ -242,7 +266,8 @@ fn site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
 #[inline]
 fn tell(thread: &Thread, site: &Site) {
     let generation = process::generation();
-    if site.published.load(Relaxed) != generation && stack::publish(thread, site.id.load(Relaxed), site.apart()) {
+    if site.published.load(Relaxed) != generation && stack::publish(thread, site.id.load(Relaxed), site.apart(), false)
+    {
         site.published.store(generation, Relaxed);
     }
 }
@@ -497,6 +522,11 @@ pub fn variable(addr: usize, size: usize, counts: usize, site: u64, target: Targ
             return publish(tier as u8);
         }
     }
+}
+
+/// What this thread allocates from now on, or no more, is nobody's business: the C interface's library looks at the machine.
+pub fn aside(on: bool) {
+    tls::thread().busy.set(on);
 }
 
 /// Tells the recorder of this process, though it has not allocated yet.

@@ -81,6 +81,11 @@ pub fn manage_from(threshold: usize) {
     THRESHOLD.store(threshold, Relaxed);
 }
 
+/// Whether mappings are managed at all.
+pub fn managing() -> bool {
+    THRESHOLD.load(Relaxed) != usize::MAX
+}
+
 /// Addresses of the word that holds the table's address, and of the one that says how many entries were ever in use.
 pub fn table_at() -> [usize; 2] {
     [TABLE.as_ptr() as usize, USED.as_ptr() as usize]
@@ -322,7 +327,7 @@ fn answer(result: isize) -> isize {
 /// soon as the call is done. One that does not begin at a page fails and takes nothing.
 pub fn forget(start: usize, len: usize) {
     let len = pages(len);
-    if start % 4096 == 0 && THRESHOLD.load(Relaxed) != usize::MAX && clear(start, len, manage::mapping_gone) {
+    if start % 4096 == 0 && managing() && clear(start, len, manage::mapping_gone) {
         manage::unmapped(start, len);
     }
 }

@@ -6,11 +6,11 @@
 
 use crate::phases::Count;
 use crate::tls::Thread;
-use crate::{manage, next, process, stack};
+use crate::{manage, next, process, stack, told};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::event::Event;
-use wire::identity::mix;
+use wire::identity::{self, mix};
 
 /// Most functions that are told apart.
 const MOST: usize = 512;
@@ -22,9 +22,9 @@ const APART_NS: u64 = 200_000;
 static ON: AtomicBool = AtomicBool::new(false);
 static LAST_TOLD: AtomicU64 = AtomicU64::new(0);
 
-/// A function of regions. Only the process's first thread uses it.
+/// A function of regions, or a name that the program reaches. Only the process's first thread uses it.
 struct Region {
-    /// Address; 0: free.
+    /// Address, or a number of the name's that is none; 0: free.
     function: AtomicUsize,
     /// Its id, as a site of one frame.
     id: AtomicU64,
@@ -43,13 +43,13 @@ pub fn enable() {
     ON.store(true, Relaxed);
 }
 
-fn find(function: usize) -> Option<&'static Region> {
+fn find(function: usize, id: impl Fn() -> u64) -> Option<&'static Region> {
     let start = mix(function as u64) as usize;
     for i in 0..MOST {
         let region = REGIONS.get((start + i) % MOST)?;
         match region.function.load(Relaxed) {
             0 => {
-                region.id.store(stack::function_id(function), Relaxed);
+                region.id.store(id(), Relaxed);
                 region.function.store(function, Relaxed);
                 return Some(region);
             }
@@ -62,7 +62,18 @@ fn find(function: usize) -> Option<&'static Region> {
 
 /// A region of this function begins in the first thread.
 pub fn begins(thread: &Thread, function: usize) {
-    let Some(region) = find(function) else { return };
+    happens(thread, function, || stack::function_id(function), |id| stack::publish_function(thread, id, function));
+}
+
+/// The program says in the first thread that it has reached something of this name ([`crate::told`]).
+pub fn reached(thread: &Thread, name: &[u8]) {
+    // No function has such an address.
+    let id = identity::name_id(name);
+    happens(thread, id as usize | 1 << 63, || id, |id| told::publish(thread, id, name));
+}
+
+fn happens(thread: &Thread, key: usize, id: impl Fn() -> u64, publish: impl Fn(u64) -> bool) {
+    let Some(region) = find(key, id) else { return };
     let id = region.id.load(Relaxed);
     let number = region.count.happens(id);
     let now = process::time();
@@ -71,7 +82,7 @@ pub fn begins(thread: &Thread, function: usize) {
     }
     let generation = process::generation();
     if region.published.load(Relaxed) != generation {
-        if !stack::publish_function(thread, id, function) {
+        if !publish(id) {
             return;
         }
         region.published.store(generation, Relaxed);

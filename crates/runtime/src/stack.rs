@@ -6,7 +6,7 @@ use crate::{plan, process, range};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use wire::event::{Apart, Event, MAX_FRAMES, NO_MODULE};
-use wire::identity;
+use wire::identity::{self, LONGEST_NAME, NAMED};
 
 static UNWINDER: AtomicPtr<Unwinder> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -71,6 +71,34 @@ pub fn site_id(thread: &Thread) -> u64 {
     identity::site_id(walked.chain)
 }
 
+/// Frames of a library that places objects for its callers: the innermost ones, as long as they lie in one module. Sites are the callers'.
+struct Within(Option<u16>);
+
+impl Within {
+    /// Whether a frame, told innermost first, is of that library.
+    fn has(&mut self, unwinder: &Unwinder, return_address: usize, innermost: bool) -> bool {
+        let module = unwinder.frame_of(return_address).0;
+        if innermost {
+            self.0 = Some(module);
+        }
+        self.0 = self.0.filter(|&m| m == module);
+        self.0.is_some()
+    }
+}
+
+/// The id of the site that has called the library which calls the runtime right now.
+pub fn callers_site_id(thread: &Thread) -> u64 {
+    let Some(unwinder) = unwinder() else { return identity::site_id(identity::EMPTY_SITE) };
+    let (mut within, mut depth, mut chain) = (Within(None), 0, identity::EMPTY_SITE);
+    walk(unwinder, thread, |return_address| {
+        if !within.has(unwinder, return_address, depth == 0) {
+            chain = identity::chain(chain, unwinder.token_of(return_address));
+        }
+        depth += 1;
+    });
+    identity::site_id(chain)
+}
+
 /// Key and load bias of the module at an address.
 pub fn module_at(address: usize) -> Option<(u64, usize)> {
     unwinder()?.module_at(address)
@@ -96,17 +124,41 @@ pub fn publish_function(thread: &Thread, id: u64, function: usize) -> bool {
         )
 }
 
+/// Publishes a name as a site of one frame, in a module of its own that no file is: the `number`-th name. `false` if that could not be done now.
+pub fn publish_name(thread: &Thread, id: u64, number: usize, name: &[u8]) -> bool {
+    let Some(published) = PUBLISHED.len().checked_sub(1 + number).and_then(|i| PUBLISHED.get(i)) else { return false };
+    let index = (PUBLISHED.len() - 1 - number) as u16;
+    let mut path = [0u8; NAMED.len() + LONGEST_NAME];
+    let Some(path) = path.get_mut(..NAMED.len() + name.len()) else { return false };
+    path[..NAMED.len()].copy_from_slice(NAMED.as_bytes());
+    path[NAMED.len()..].copy_from_slice(name);
+    let generation = process::generation();
+    if published.load(Acquire) != generation {
+        if !process::publish(thread, process::time(), Event::Module { index, build_id: &[], path }) {
+            return false;
+        }
+        published.store(generation, Release);
+    }
+    let frames = &[u64::from(index) << 48];
+    process::publish(thread, process::time(), Event::Site { site: id, frames, truncated: false, apart: None })
+}
+
 /// Publishes the stack of the site that allocates right now, after the modules it refers to. `false` if that could not
-/// be done now; the site's next allocation tries again.
-pub fn publish(thread: &Thread, site: u64, apart: Option<Apart>) -> bool {
+/// be done now; the site's next allocation tries again. `callers`: as [`callers_site_id`].
+pub fn publish(thread: &Thread, site: u64, apart: Option<Apart>, callers: bool) -> bool {
     let Some(unwinder) = unwinder() else { return false };
     if FRAMES.taken.swap(true, Acquire) {
         return false;
     }
     // SAFETY: `taken` is ours.
     let words = unsafe { &mut *FRAMES.words.get() };
-    let mut depth = 0;
+    let (mut within, mut innermost, mut depth) = (Within(None), true, 0);
     let walked = walk(unwinder, thread, |return_address| {
+        let skipped = callers && within.has(unwinder, return_address, innermost);
+        innermost = false;
+        if skipped {
+            return;
+        }
         if let Some(word) = words.get_mut(depth) {
             let (module, offset) = unwinder.frame_of(return_address);
             *word = u64::from(module) << 48 | offset & ((1 << 48) - 1);

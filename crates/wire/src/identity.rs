@@ -43,6 +43,16 @@ pub fn static_id(path: &[u8], name: &[u8], nth: u64) -> u64 {
     site_id(chain(chain(EMPTY_SITE ^ module, hash_bytes(0x7374_6174, name)), nth))
 }
 
+/// The site id of what a program has given a name to in its code: an object, or a moment of its run.
+pub fn name_id(name: &[u8]) -> u64 {
+    site_id(chain(EMPTY_SITE, hash_bytes(0x746f_6c64, name)))
+}
+
+/// Before a name where a module's path is looked for: a frame in such a module is a name and no place in a file.
+pub const NAMED: &str = "name:";
+/// Longest name, in bytes.
+pub const LONGEST_NAME: usize = 200;
+
 /// Large objects of a stack that are told apart from its first one; all further ones count as of the first one's site.
 pub const APART: u8 = 15;
 

@@ -1,0 +1,215 @@
+//! The memory of one tier: an address range whose pages come from its nodes, handed out in runs of whole pages.
+//!
+//! Which runs are free stands beside the range, never in it: bookkeeping does not lie in slow memory. Freed runs of up to
+//! [`KEPT_RUN`] keep their pages for the next object, up to [`KEPT`] bytes, unless they lie elsewhere because the tier was full; the rest goes
+//! back to the kernel.
+
+use crate::kernel::{self, PAGE};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Address space of a tier; less where the process may not have so much.
+const SPAN: usize = 1 << 40;
+const LEAST_SPAN: usize = 1 << 30;
+/// A heap grows by so much at least: each growth is two system calls.
+const STEP: usize = 8 << 20;
+/// Most bytes of freed runs that keep their pages.
+const KEPT: usize = 32 << 20;
+/// Largest run that does: where some of its pages lie is looked up first.
+const KEPT_RUN: usize = 1 << 20;
+const LOOKED_UP: usize = 8;
+const HUGE: usize = 2 << 20;
+
+/// A heap. Addresses are those of the process.
+#[derive(Debug)]
+pub struct Heap {
+    nodes: u128,
+    /// Its pages can be nowhere else.
+    alone: bool,
+    base: usize,
+    span: usize,
+    /// Bytes handed out at some time, and bytes that are usable.
+    used: usize,
+    opened: usize,
+    /// Free runs below `used`: start and bytes; and by size.
+    free: BTreeMap<usize, Run>,
+    by_size: BTreeSet<(usize, usize)>,
+    /// Bytes of free runs with pages.
+    kept: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    bytes: usize,
+    /// Some of its pages may be there.
+    pages: bool,
+}
+
+impl Heap {
+    /// A heap of these nodes (0: wherever the kernel likes). `alone`: the machine has no others. `None`: there is no address space.
+    pub fn new(nodes: u128, alone: bool) -> Option<Heap> {
+        let mut span = SPAN;
+        let base = loop {
+            let at = kernel::reserve(span + HUGE);
+            if at != 0 {
+                break at.next_multiple_of(HUGE);
+            }
+            span /= 8;
+            if span < LEAST_SPAN {
+                return None;
+            }
+        };
+        let (free, by_size) = (BTreeMap::new(), BTreeSet::new());
+        Some(Heap { nodes, alone, base, span, used: 0, opened: 0, free, by_size, kept: 0 })
+    }
+
+    /// A run of whole pages, and whether they are fresh (zero, and not there yet). `None`: there is no room.
+    pub fn take(&mut self, bytes: usize, align: usize) -> Option<(usize, bool)> {
+        let bytes = bytes.checked_next_multiple_of(PAGE)?;
+        let align = align.max(if bytes >= HUGE { HUGE } else { PAGE });
+        let fits = |&&(_, start): &&(usize, usize), run: usize| {
+            start.next_multiple_of(align).checked_add(bytes).is_some_and(|end| end <= start + run)
+        };
+        // The smallest that is large enough, or of the next few one that is aligned well enough.
+        let found = self.by_size.range((bytes, 0)..).take(16).find(|r| fits(r, r.0)).copied();
+        if let Some((_, start)) = found {
+            let run = self.remove(start)?;
+            let at = start.next_multiple_of(align);
+            self.insert(start, Run { bytes: at - start, ..run });
+            self.insert(at + bytes, Run { bytes: start + run.bytes - at - bytes, ..run });
+            return Some((at, !run.pages));
+        }
+        let at = (self.base + self.used).next_multiple_of(align);
+        let end = at.checked_add(bytes)?.checked_sub(self.base)?;
+        if end > self.span || !self.open(end) {
+            return None;
+        }
+        let gap = self.base + self.used;
+        self.used = end;
+        self.join(gap, Run { bytes: at - gap, pages: false });
+        Some((at, true))
+    }
+
+    /// Makes the range usable up to here.
+    fn open(&mut self, end: usize) -> bool {
+        if end > self.opened {
+            let to = end.next_multiple_of(STEP).min(self.span);
+            let (at, more) = (self.base + self.opened, to - self.opened);
+            // SAFETY: a part of the heap's own reservation that was never handed out.
+            if !unsafe { kernel::open(at, more) && kernel::bind(at, more, self.nodes) } {
+                return false;
+            }
+            self.opened = to;
+        }
+        true
+    }
+
+    /// Takes a run back. `bound`: parts of it were bound elsewhere, or moved.
+    pub fn put(&mut self, at: usize, bytes: usize, bound: bool) {
+        let bytes = bytes.next_multiple_of(PAGE);
+        let keeps = !bound
+            && bytes <= KEPT_RUN
+            && self.kept + bytes <= KEPT
+            && (self.nodes == 0 || self.alone || kernel::only_on(at, bytes, self.nodes, LOOKED_UP));
+        if !keeps {
+            // SAFETY: a run that its owner has given back.
+            unsafe { kernel::give_back(at, bytes) };
+        }
+        if bound {
+            // SAFETY: as above.
+            unsafe { kernel::bind(at, bytes, self.nodes) };
+        }
+        self.join(at, Run { bytes, pages: keeps });
+    }
+
+    /// Enters a free run, as one with those beside it.
+    fn join(&mut self, mut start: usize, mut run: Run) {
+        if let Some((&before, &other)) = self.free.range(..start).next_back().filter(|(s, r)| **s + r.bytes == start) {
+            self.remove(before);
+            (start, run) = (before, Run { bytes: run.bytes + other.bytes, pages: run.pages | other.pages });
+        }
+        let after = start + run.bytes;
+        if let Some(other) = self.remove(after) {
+            run = Run { bytes: run.bytes + other.bytes, pages: run.pages | other.pages };
+        }
+        self.insert(start, run);
+    }
+
+    fn insert(&mut self, start: usize, run: Run) {
+        if run.bytes > 0 {
+            self.kept += if run.pages { run.bytes } else { 0 };
+            self.free.insert(start, run);
+            self.by_size.insert((run.bytes, start));
+        }
+    }
+
+    fn remove(&mut self, start: usize) -> Option<Run> {
+        let run = self.free.remove(&start)?;
+        self.by_size.remove(&(run.bytes, start));
+        self.kept -= if run.pages { run.bytes } else { 0 };
+        Some(run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_do_not_overlap_and_what_is_free_grows_together_again() {
+        let mut heap = Heap::new(0, true).unwrap();
+        let mut live: Vec<(usize, usize)> = Vec::new();
+        let mut seed = 7u64;
+        for turn in 0..4000 {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            if turn % 3 == 2 {
+                let (at, bytes) = live.swap_remove(seed as usize % live.len());
+                heap.put(at, bytes, seed & 1 == 0);
+                continue;
+            }
+            let bytes = 1 + (seed >> 33) as usize % (3 << 20);
+            let align = PAGE << (seed >> 20 & 7);
+            let (at, fresh) = heap.take(bytes, align).unwrap();
+            assert_eq!(at % align, 0);
+            let end = at + bytes.next_multiple_of(PAGE);
+            assert!(live.iter().all(|&(a, b)| end <= a || a + b.next_multiple_of(PAGE) <= at));
+            // SAFETY: memory that was just handed out.
+            unsafe {
+                assert!(!fresh || *(at as *const u8) == 0);
+                *(at as *mut u8) = 1;
+                *((at + bytes - 1) as *mut u8) = 1;
+            }
+            live.push((at, bytes));
+        }
+        for (at, bytes) in live {
+            heap.put(at, bytes, false);
+        }
+        assert_eq!(heap.free.values().map(|r| r.bytes).sum::<usize>(), heap.used);
+        assert_eq!(heap.free.len(), 1);
+        assert_eq!(heap.by_size.len(), 1);
+    }
+
+    fn present(heap: &Heap) -> usize {
+        kernel::present(heap.base, heap.used)
+    }
+
+    #[test]
+    fn little_of_what_was_freed_keeps_its_pages() {
+        let mut heap = Heap::new(0, true).unwrap();
+        let runs: Vec<usize> = (0..64).map(|_| heap.take(1 << 20, PAGE).unwrap().0).collect();
+        for &at in &runs {
+            // SAFETY: memory that was just handed out.
+            assert!(unsafe { kernel::touch(at, 1 << 20) });
+        }
+        assert_eq!(present(&heap), 64 << 20);
+        runs.iter().for_each(|&at| heap.put(at, 1 << 20, false));
+        assert!(present(&heap) <= KEPT, "{}", present(&heap));
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused() {
+        let mut heap = Heap::new(0, true).unwrap();
+        assert_eq!(heap.take(SPAN + 1, PAGE), None);
+        assert_eq!(heap.take(usize::MAX, PAGE), None);
+        assert!(heap.take(1, PAGE).is_some());
+    }
+}

@@ -1,0 +1,513 @@
+//! All that the library knows of its process, under one lock: heaps, objects, declarations.
+//!
+//! Strategies of the program's run without the lock, so that they may call the library.
+
+use crate::decide::{self, Decision};
+use crate::error::Error;
+use crate::heap::Heap;
+use crate::kernel::{self, PAGE, Residency};
+use crate::machine::{MOST_TIERS, Machine};
+use crate::runtime;
+use crate::small::{self, Small};
+use crate::strategy::{Registered, Stage};
+use crate::wish::{Trait, Wish};
+use core::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::CString;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The kernel's own needs in a node, and what others take meanwhile.
+const MARGIN: u64 = 1 << 20;
+/// Smaller objects are not compared with what is free: that costs more than they are worth, and the kernel falls back by itself.
+const COMPARED_FROM: usize = 1 << 20;
+/// So long what the kernel has said to be free is believed, if it is that much more than is needed.
+const LATELY: Duration = Duration::from_millis(10);
+const PLENTY: u64 = 256 << 20;
+/// The heap of what is left to the kernel.
+const NO_TIER: usize = MOST_TIERS;
+
+/// What the library knows.
+#[derive(Debug)]
+pub struct State {
+    machine: Arc<Machine>,
+    heaps: [Option<Heap>; MOST_TIERS + 1],
+    /// Free memory of the tiers when it was last looked up.
+    seen: [Option<Seen>; MOST_TIERS],
+    /// Bytes of live objects that are to lie in a tier, in whole pages.
+    live: [usize; MOST_TIERS],
+    objects: BTreeMap<usize, Object>,
+    small: Small,
+    /// Traits of small objects, by the number that stands with them.
+    wishes: Vec<Wish>,
+    numbers: HashMap<Vec<Trait>, u16>,
+    last_number: u16,
+    declared: HashMap<u64, Declared>,
+    last_declaration: u64,
+    /// Objects whose traits changed since the last migration.
+    changed: BTreeSet<usize>,
+    strategies: [Option<Registered>; 3],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: Instant,
+    free: u64,
+}
+
+/// An object of whole pages.
+#[derive(Debug)]
+struct Object {
+    size: usize,
+    /// Bytes of its pages.
+    run: usize,
+    /// Heap that its addresses are of.
+    heap: usize,
+    /// Where it lies.
+    decision: Decision,
+    /// Some of it is bound otherwise than its heap.
+    bound: bool,
+    wish: Wish,
+    name: Option<CString>,
+}
+
+impl Object {
+    /// Bytes of a tier that it was promised and has not touched yet. Of small ones nobody asks.
+    fn untouched(&self, at: usize, tier: usize) -> usize {
+        let share: usize = self.decision.shares(self.run).filter(|s| s.0 == tier).map(|s| s.1).sum();
+        if share == 0 || self.run < COMPARED_FROM {
+            return 0;
+        }
+        let absent = self.run.saturating_sub(kernel::present(at, self.run));
+        (absent as u128 * share as u128 / self.run as u128) as usize
+    }
+}
+
+/// Something that was declared: where its address goes.
+#[derive(Debug)]
+pub struct Declared {
+    /// Address of the program's pointer.
+    pub place: usize,
+    /// Bytes.
+    pub size: usize,
+    /// Its traits.
+    pub wish: Wish,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+thread_local! {
+    /// The lock, while this thread forks: the child's copy is in order.
+    static FORKING: RefCell<Option<MutexGuard<'static, Option<State>>>> = const { RefCell::new(None) };
+}
+
+fn lock() -> MutexGuard<'static, Option<State>> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+extern "C" fn before_fork() {
+    let guard = lock();
+    FORKING.with(|held| *held.borrow_mut() = Some(guard));
+}
+
+extern "C" fn after_fork() {
+    FORKING.with(|held| *held.borrow_mut() = None);
+}
+
+/// Does something with the state, which the first call makes.
+///
+/// # Errors
+/// [`Error::Platform`] if the machine's memories could not be found; else what `f` says.
+pub fn with<R>(f: impl FnOnce(&mut State) -> Result<R, Error>) -> Result<R, Error> {
+    let mut guard = lock();
+    if guard.is_none() {
+        *guard = Some(State::new(runtime::aside(Machine::find)?));
+        // SAFETY: handlers that only take and give back the lock.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    }
+    guard.as_mut().map_or(Err(Error::Platform), f)
+}
+
+impl State {
+    fn new(machine: Machine) -> State {
+        State {
+            machine: Arc::new(machine),
+            heaps: [const { None }; MOST_TIERS + 1],
+            seen: [None; MOST_TIERS],
+            live: [0; MOST_TIERS],
+            objects: BTreeMap::new(),
+            small: Small::default(),
+            wishes: vec![Wish::default()],
+            numbers: HashMap::new(),
+            last_number: 0,
+            declared: HashMap::new(),
+            last_declaration: 0,
+            changed: BTreeSet::new(),
+            strategies: [None; 3],
+        }
+    }
+
+    /// The tiers.
+    pub fn machine(&self) -> Arc<Machine> {
+        Arc::clone(&self.machine)
+    }
+
+    /// The program's strategy for a stage.
+    pub fn strategy(&self, stage: Stage) -> Option<Registered> {
+        self.strategies[stage as usize]
+    }
+
+    /// Registers one, or takes it away.
+    pub fn register(&mut self, stage: Stage, strategy: Option<Registered>) {
+        self.strategies[stage as usize] = strategy;
+    }
+
+    /// Bytes that objects may still take of a tier: what is to be had of the kernel, without what was handed out and not touched yet.
+    pub fn room(&self, tier: usize) -> u64 {
+        let untouched: usize = self.objects.iter().map(|(&at, object)| object.untouched(at, tier)).sum();
+        self.machine.to_be_had(tier).saturating_sub(untouched as u64 + MARGIN)
+    }
+
+    /// The room of all tiers.
+    pub fn rooms(&self) -> Vec<u64> {
+        (0..self.machine.tiers().len()).map(|tier| self.room(tier)).collect()
+    }
+
+    fn has_room(&mut self, tier: usize, bytes: usize) -> bool {
+        let all = (self.live.get(tier).copied().unwrap_or(0) + bytes) as u64;
+        let Some(seen) = self.seen.get_mut(tier) else { return false };
+        // Where there was plenty a moment ago, and even all that was handed out would have room, there is nothing to look up: the kernel
+        // takes longer to say it than to map a mebibyte.
+        let lately = seen.filter(|s| s.at.elapsed() < LATELY && s.free >= PLENTY.saturating_add(2 * all));
+        if lately.is_some() {
+            return true;
+        }
+        let free = self.machine.to_be_had(tier);
+        *seen = Some(Seen { at: Instant::now(), free });
+        free >= all + MARGIN || self.room(tier) >= bytes as u64
+    }
+
+    fn heap(&mut self, index: usize) -> Result<&mut Heap, Error> {
+        let nodes = self.machine.nodes(index);
+        let alone = self.machine.tiers().len() == 1;
+        let slot = self.heaps.get_mut(index).ok_or(Error::Tier)?;
+        if slot.is_none() {
+            *slot = Some(Heap::new(nodes, alone).ok_or(Error::Room)?);
+        }
+        slot.as_mut().ok_or(Error::Room)
+    }
+
+    /// An object where a decision says or, if it need not be there and there is no room, elsewhere. `zero`: all zeroes.
+    ///
+    /// # Errors
+    /// [`Error::Size`], [`Error::Room`], [`Error::Tier`] for a decision that cannot be.
+    pub fn allocate(&mut self, size: usize, wish: &Wish, decision: Decision, zero: bool) -> Result<usize, Error> {
+        if size == 0 || size > isize::MAX as usize {
+            return Err(Error::Size);
+        }
+        let align = wish.alignment.unwrap_or(1);
+        if size <= small::LARGEST && align <= PAGE {
+            let at = self.allocate_small(size, align.max(16), wish, decision)?;
+            if zero {
+                // SAFETY: a fresh object of so many bytes.
+                unsafe { core::ptr::write_bytes(at as *mut u8, 0, size) };
+            }
+            return Ok(at);
+        }
+        let run = size.next_multiple_of(PAGE);
+        let compared = size >= COMPARED_FROM || wish.required;
+        let tiers = self.machine.tiers().len();
+        let decision = match wish.required {
+            _ if !compared => decision,
+            false => decide::fitting(decision, run, tiers, |t, bytes| self.has_room(t, bytes)),
+            true if decision.shares(run).all(|(tier, bytes)| self.has_room(tier, bytes)) => decision,
+            true => return Err(Error::Room),
+        };
+        let heap = decision.home().unwrap_or(NO_TIER);
+        let (at, fresh) = self.heap(heap)?.take(run, align).ok_or(Error::Room)?;
+        let stretches = decision.stretches(run);
+        let bound = !stretches.is_empty();
+        let nodes = decision.tier.map_or(0, |tier| self.machine.nodes(tier));
+        if wish.required && !fresh {
+            // Pages that an object before it has left may be elsewhere.
+            // SAFETY: pages that were just handed out.
+            unsafe { kernel::give_back(at, run) };
+        }
+        for &(offset, len) in &stretches {
+            // Pages that an object before it has left are where that one was.
+            // SAFETY: pages that were just handed out.
+            unsafe {
+                kernel::give_back(at + offset, len);
+                if !kernel::bind(at + offset, len, nodes) {
+                    self.heap(heap)?.put(at, run, true);
+                    return Err(Error::Kernel);
+                }
+            }
+        }
+        let there = |state: &State| state.is_there(at, run, &decision);
+        // SAFETY: pages that were just handed out.
+        if wish.required && !(unsafe { kernel::touch(at, run) } && there(self)?) {
+            self.heap(heap)?.put(at, run, true);
+            return Err(Error::Room);
+        }
+        if zero && !fresh {
+            // SAFETY: pages that were just handed out.
+            unsafe { core::ptr::write_bytes(at as *mut u8, 0, size) };
+        }
+        let object = Object { size, run, heap, decision, bound, wish: wish.clone(), name: None };
+        self.count(&object, true);
+        self.objects.insert(at, object);
+        runtime::begins(at, run, self.a_node(&decision), None);
+        Ok(at)
+    }
+
+    fn allocate_small(&mut self, size: usize, align: usize, wish: &Wish, decision: Decision) -> Result<usize, Error> {
+        let class = small::class(size, align);
+        let heap = decision.tier.unwrap_or(NO_TIER);
+        let number = self.number(wish);
+        let at = match self.small.take(heap, class, number) {
+            Some(at) => at,
+            None => {
+                let (block, _) = self.heap(heap)?.take(small::BLOCK, small::BLOCK).ok_or(Error::Room)?;
+                self.small.add(block, heap, class);
+                self.small.take(heap, class, number).ok_or(Error::Room)?
+            }
+        };
+        let page = at & !(PAGE - 1);
+        let pages = (at + size).next_multiple_of(PAGE) - page;
+        // SAFETY: pages of a block; what they hold stays.
+        let there = |state: &State| unsafe { kernel::touch(page, pages) } && state.is_there(page, pages, &decision).unwrap_or(false);
+        if wish.required && !there(self) {
+            self.release_small(at)?;
+            return Err(Error::Room);
+        }
+        Ok(at)
+    }
+
+    /// The number of a small object's traits. A program that has more than 65,535 lists of them has objects without.
+    fn number(&mut self, wish: &Wish) -> u16 {
+        // A program that makes many makes many of one kind.
+        if self.wishes.get(usize::from(self.last_number)).is_some_and(|last| last.given == wish.given) {
+            return self.last_number;
+        }
+        self.last_number = self.find_number(wish);
+        self.last_number
+    }
+
+    fn find_number(&mut self, wish: &Wish) -> u16 {
+        if let Some(&number) = self.numbers.get(&wish.given) {
+            return number;
+        }
+        let Ok(number) = u16::try_from(self.wishes.len()) else { return 0 };
+        self.wishes.push(wish.clone());
+        self.numbers.insert(wish.given.clone(), number);
+        number
+    }
+
+    /// Whether what is present of a decision's share lies in its tier.
+    fn is_there(&self, at: usize, run: usize, decision: &Decision) -> Result<bool, Error> {
+        let Some(tier) = decision.tier else { return Ok(true) };
+        let stretches = decision.stretches(run);
+        let all = if stretches.is_empty() { vec![(0, run)] } else { stretches };
+        for (offset, len) in all {
+            let found = kernel::residency(&self.machine, at + offset, len).ok_or(Error::Kernel)?;
+            if found.in_tier.get(tier).copied().unwrap_or(0) + found.absent < len.next_multiple_of(PAGE) as u64 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn a_node(&self, decision: &Decision) -> u32 {
+        decision.tier.map_or(u32::MAX, |tier| self.machine.nodes(tier).trailing_zeros())
+    }
+
+    fn count(&mut self, object: &Object, born: bool) {
+        for (tier, bytes) in object.decision.shares(object.run) {
+            if let Some(live) = self.live.get_mut(tier) {
+                *live = if born { *live + bytes } else { live.saturating_sub(bytes) };
+            }
+        }
+    }
+
+    /// Ends an object.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] if there is none at this address.
+    pub fn release(&mut self, at: usize) -> Result<(), Error> {
+        let Some(object) = self.objects.remove(&at) else { return self.release_small(at) };
+        runtime::ends(at, object.run);
+        self.changed.remove(&at);
+        self.count(&object, false);
+        // The kernel would go on to show its name.
+        self.heap(object.heap)?.put(at, object.run, object.bound || object.name.is_some());
+        Ok(())
+    }
+
+    fn release_small(&mut self, at: usize) -> Result<(), Error> {
+        if let Some((block, heap)) = self.small.free(at).ok_or(Error::Foreign)? {
+            self.heap(heap)?.put(block, small::BLOCK, false);
+        }
+        Ok(())
+    }
+
+    /// Bytes that may be used of an object.
+    pub fn usable(&self, at: usize) -> Option<usize> {
+        self.objects.get(&at).map(|o| o.run).or_else(|| self.small.get(at).map(|place| place.size))
+    }
+
+    /// Changes an object's size if that needs no other pages.
+    pub fn resize_in_place(&mut self, at: usize, size: usize) -> bool {
+        if let Some(object) = self.objects.get_mut(&at) {
+            let fits = size > small::LARGEST && size.checked_next_multiple_of(PAGE) == Some(object.run);
+            object.size = if fits { size } else { object.size };
+            return fits;
+        }
+        self.small.get(at).is_some_and(|place| size <= place.size && size > place.size / 2)
+    }
+
+    /// What must be known of an object to make another one like it: its size, traits, and name.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`].
+    pub fn like(&self, at: usize) -> Result<(usize, Wish, Option<CString>), Error> {
+        if let Some(o) = self.objects.get(&at) {
+            return Ok((o.size, o.wish.clone(), o.name.clone()));
+        }
+        let place = self.small.get(at).ok_or(Error::Foreign)?;
+        let wish = self.wishes.get(usize::from(place.kept)).cloned().unwrap_or_default();
+        Ok((place.size, wish, None))
+    }
+
+    /// Names an object.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Small`].
+    pub fn name(&mut self, at: usize, name: CString) -> Result<(), Error> {
+        let small = self.small.get(at).is_some();
+        let Some(object) = self.objects.get_mut(&at) else {
+            return Err(if small { Error::Small } else { Error::Foreign });
+        };
+        kernel::show_name(at, object.run, &name);
+        let (run, decision) = (object.run, object.decision);
+        object.name = Some(name.clone());
+        runtime::ends(at, run);
+        runtime::begins(at, run, self.a_node(&decision), Some(&name));
+        Ok(())
+    }
+
+    /// Declares an object; its number.
+    ///
+    /// # Errors
+    /// [`Error::Size`]; [`Error::Tier`] for a space that this machine does not have.
+    pub fn declare(&mut self, declared: Declared) -> Result<u64, Error> {
+        if declared.size == 0 || declared.size > isize::MAX as usize {
+            return Err(Error::Size);
+        }
+        decide::alone(&self.machine, &declared.wish)?;
+        self.last_declaration += 1;
+        self.declared.insert(self.last_declaration, declared);
+        Ok(self.last_declaration)
+    }
+
+    /// What was declared.
+    ///
+    /// # Errors
+    /// [`Error::Handle`] if there is none of this number.
+    pub fn declared(&self, number: u64) -> Result<&Declared, Error> {
+        self.declared.get(&number).ok_or(Error::Handle)
+    }
+
+    /// Ends a declaration.
+    ///
+    /// # Errors
+    /// [`Error::Handle`].
+    pub fn withdraw(&mut self, number: u64) -> Result<Declared, Error> {
+        self.declared.remove(&number).ok_or(Error::Handle)
+    }
+
+    /// Gives an object other traits.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Small`], [`Error::Tier`].
+    pub fn update(&mut self, at: usize, mut wish: Wish) -> Result<(), Error> {
+        if self.small.get(at).is_some() {
+            return Err(Error::Small);
+        }
+        decide::alone(&self.machine, &wish)?;
+        let object = self.objects.get_mut(&at).ok_or(Error::Foreign)?;
+        wish.alignment = object.wish.alignment;
+        object.wish = wish;
+        self.changed.insert(at);
+        Ok(())
+    }
+
+    /// Objects whose traits changed since the last time, with size and traits.
+    pub fn take_changed(&mut self) -> Vec<(usize, usize, Wish)> {
+        let all = std::mem::take(&mut self.changed);
+        all.into_iter().filter_map(|at| self.objects.get(&at).map(|o| (at, o.size, o.wish.clone()))).collect()
+    }
+
+    /// It could not be moved this time.
+    pub fn change_again(&mut self, at: usize) {
+        if self.objects.contains_key(&at) {
+            self.changed.insert(at);
+        }
+    }
+
+    /// Whether a decision leaves this object's tier for a slower one, or one for others.
+    pub fn makes_room(&self, at: usize, decision: &Decision) -> bool {
+        let slowness = |d: &Decision, run: usize| -> u128 {
+            d.shares(run).map(|(tier, bytes)| tier as u128 * bytes as u128).sum()
+        };
+        self.objects.get(&at).is_some_and(|o| slowness(decision, o.run) > slowness(&o.decision, o.run))
+    }
+
+    /// Moves an object to where a decision says or, if it need not be there and there is no room, leaves it. Bytes that the kernel has moved.
+    ///
+    /// # Errors
+    /// [`Error::Room`] if it is required and there is none, or the kernel did not move all of it; [`Error::Kernel`].
+    pub fn carry(&mut self, at: usize, decision: Decision) -> Result<usize, Error> {
+        // Freed meanwhile.
+        let Some(object) = self.objects.get(&at) else { return Ok(0) };
+        let (run, required) = (object.run, object.wish.required);
+        let before = kernel::residency(&self.machine, at, run).ok_or(Error::Kernel)?;
+        let mut room = |tier: usize, bytes: usize| {
+            let here = before.in_tier.get(tier).copied().unwrap_or(0) as usize;
+            bytes <= here || self.has_room(tier, bytes - here)
+        };
+        if !decision.shares(run).all(|(tier, bytes)| room(tier, bytes)) {
+            return if required { Err(Error::Room) } else { Ok(0) };
+        }
+        let of = |tier: Option<usize>| tier.map_or(0, |tier| self.machine.nodes(tier));
+        let (home, away) = (of(decision.home()), of(decision.tier));
+        // The stretches first: what is home's lies between them.
+        let stretches = decision.stretches(run);
+        let mut next = 0;
+        for (offset, len) in stretches.iter().copied().chain([(run, 0)]) {
+            // SAFETY: pages of the object.
+            unsafe {
+                if !(next == offset || kernel::migrate(at + next, offset - next, home))
+                    || !(len == 0 || kernel::migrate(at + offset, len, away))
+                {
+                    return Err(Error::Kernel);
+                }
+            }
+            next = offset + len;
+        }
+        let mut object = self.objects.remove(&at).ok_or(Error::Foreign)?;
+        self.count(&object, false);
+        (object.decision, object.bound) = (decision, true);
+        self.count(&object, true);
+        self.objects.insert(at, object);
+        let after = kernel::residency(&self.machine, at, run).ok_or(Error::Kernel)?;
+        if required && !self.is_there(at, run, &decision)? {
+            return Err(Error::Room);
+        }
+        Ok(arrived(&before, &after))
+    }
+}
+
+fn arrived(before: &Residency, after: &Residency) -> usize {
+    after.in_tier.iter().zip(&before.in_tier).map(|(a, b)| a.saturating_sub(*b)).sum::<u64>() as usize
+}

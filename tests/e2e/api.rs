@@ -1,0 +1,137 @@
+//! Programs that say in code where their data belongs (`hearth.h` and what is made of it): alone, and beside the preloaded runtime.
+
+use hearth_tests::{Room, hearth, program, programs, run, workspace};
+use std::fs;
+use std::process::Command;
+
+/// Each of these programs checks what it is told, and says `all as expected`.
+#[track_caller]
+fn as_expected(name: &str) -> model::Observed {
+    let room = Room::new();
+    let program = program(name);
+    let plain = room.plain(&[&program]).expect(0);
+    assert!(plain.stdout.ends_with("all as expected\n"), "{}", plain.stdout);
+    room.same(&[&program])
+}
+
+#[test]
+fn in_c() {
+    let observed = as_expected("api");
+    // Objects are their callers', not the library's, and by their name where they have one.
+    let labels = model::label::labels(observed.sites.iter().map(|s| &s.site));
+    let named = |name: &str| labels.values().any(|l| l == name);
+    assert!(named("grid"), "{labels:?}");
+    assert!(labels.values().any(|l| l.starts_with("many (api.c:")), "{labels:?}");
+    assert!(!labels.values().any(|l| l.contains("hwloc") || l.starts_with("hearth")), "{labels:?}");
+    let marks: Vec<(String, u64)> =
+        observed.regions.iter().map(|r| (r.frame.source[0].function.clone(), r.number)).collect();
+    for expected in [("steps", 1), ("fill", 1), ("fill", 2), ("end of loop", 1)] {
+        assert!(marks.contains(&(expected.0.to_string(), expected.1)), "{expected:?} is not in {marks:?}");
+    }
+}
+
+#[test]
+fn in_cpp() {
+    as_expected("api_cpp");
+}
+
+#[test]
+fn in_fortran() {
+    as_expected("api_f90");
+}
+
+#[test]
+fn in_python() {
+    let room = Room::new();
+    let mut tests = room.command("/usr/bin/python3");
+    tests.args(["-B", "-m", "unittest", "-q", "test_hearth"]).env("PYTHONPATH", workspace().join("bindings/python"));
+    tests.env("HEARTH_API_LIBRARY", programs().join("libhearth_api.so.0")).env("HEARTH", hearth());
+    let ended = run(&mut tests).expect(0);
+    println!("{}", ended.stderr);
+}
+
+#[test]
+fn what_is_installed_is_found_by_pkg_config_and_cmake() {
+    let room = Room::new();
+    let here = room.path("here");
+    let mut install = Command::new(workspace().join("packaging/install"));
+    let said = run(install.arg("--prefix").arg(&here)).expect(0).stdout;
+    assert!(said.contains("pkg-config --cflags --libs hearth"), "{said}");
+    // It may be moved.
+    let there = room.path("there");
+    fs::rename(&here, &there).expect("renaming");
+    let lib = there.join("lib");
+    let shell = |script: &str| {
+        let mut sh = room.command("sh");
+        sh.args(["-euc", script]).env("LD_LIBRARY_PATH", &lib).env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
+        sh.env("SOURCES", workspace().join("tests/programs")).env("CMAKE_PREFIX_PATH", &there);
+        run(&mut sh).expect(0).stdout
+    };
+    let c = "gcc -pthread -o c $SOURCES/api.c $(pkg-config --cflags --libs hearth); ./c";
+    let cpp = "g++ -std=c++17 -pthread -o cpp $SOURCES/api.cpp $(pkg-config --cflags --libs hearth); ./cpp";
+    let fortran = "gfortran -o f $(pkg-config --variable=fortran_source hearth) $SOURCES/api.f90 $(pkg-config --libs hearth); ./f";
+    let listing = "project(app C)\nfind_package(Threads REQUIRED)\nfind_package(Hearth 0.1 REQUIRED)\nadd_executable(app $ENV{SOURCES}/api.c)\n\
+                   target_link_libraries(app Hearth::hearth Threads::Threads)\n";
+    fs::write(room.path("CMakeLists.txt"), format!("cmake_minimum_required(VERSION 3.18)\n{listing}"))
+        .expect("writing");
+    let python = "PYTHONPATH=there/share/hearth/python /usr/bin/python3 -Bc 'import hearth; assert hearth.tiers(); print(\"all as expected\")'";
+    let cmake = "cmake -S . -B built >/dev/null; cmake --build built >/dev/null; built/app";
+    for script in [c, cpp, fortran, python, cmake] {
+        let said = shell(script);
+        assert!(said.ends_with("all as expected\n"), "{script}: {said}");
+    }
+    let mut record = room.command(there.join("bin/hearth"));
+    record.args(["record", "-o", "p.hearth", "--", "./c"]).env("LD_LIBRARY_PATH", &lib);
+    let own = run(&mut record).expect(0);
+    assert!(own.stdout.ends_with("all as expected\n"), "{}", own.stdout);
+}
+
+#[test]
+fn installing_refuses_what_cannot_be() {
+    let room = Room::new();
+    let mut install = Command::new(workspace().join("packaging/install"));
+    let ended = run(install.args(["--prefix", "/proc/none"]));
+    assert_eq!(ended.status, 2);
+    assert!(ended.stderr.contains("/proc/none cannot be written"), "{}", ended.stderr);
+    let mut nothing = Command::new(workspace().join("packaging/install"));
+    let ended = run(nothing.env("CARGO_TARGET_DIR", room.path("")));
+    assert_eq!(ended.status, 2);
+    assert!(ended.stderr.contains("build it first"), "{}", ended.stderr);
+}
+
+/// Each whole program of docs/api.md, as it stands there.
+#[test]
+fn what_the_documentation_shows_works() {
+    let text = fs::read_to_string(workspace().join("docs/api.md")).expect("docs/api.md");
+    let room = Room::new();
+    let bindings = workspace().join("bindings");
+    let (mut tried, lib) = (Vec::new(), programs());
+    for block in text.split("\n```").skip(1).step_by(2) {
+        let (language, source) = block.split_once('\n').expect("a block");
+        let (c, cpp, fortran) = (bindings.join("c"), bindings.join("cpp"), bindings.join("fortran/hearth.F90"));
+        let link = format!("-L{0} -lhearth_api -Wl,-rpath,{0}", lib.display());
+        let (file, script) = match language {
+            "c" if source.contains("int main") => {
+                ("x.c", format!("gcc -Wall -Werror -o x x.c -I{} {link}; ./x", c.display()))
+            }
+            "cpp" => {
+                ("x.cpp", format!("g++ -std=c++17 -Wall -o x x.cpp -I{} -I{} {link}; ./x", c.display(), cpp.display()))
+            }
+            "fortran" => ("x.f90", format!("gfortran -o x {} x.f90 {link}; ./x", fortran.display())),
+            "python" if source.contains("import hearth") => (
+                "x.py",
+                format!(
+                    "HEARTH_API_LIBRARY={}/libhearth_api.so.0 PYTHONPATH={} /usr/bin/python3 -B x.py",
+                    lib.display(),
+                    bindings.join("python").display()
+                ),
+            ),
+            _ => continue,
+        };
+        fs::write(room.path(file), source).expect("writing");
+        let said = run(room.command("sh").args(["-euc", &script])).expect(0).stdout;
+        assert!(said.contains("dram"), "{language}: {said}");
+        tried.push(language);
+    }
+    assert_eq!(tried, ["c", "cpp", "fortran", "python"]);
+}
