@@ -295,4 +295,17 @@ fn room_is_left_for_what_no_plan_places() {
     assert_eq!(budget(&seen, &all), (64 * MIB, "dram".to_string()));
     seen.fullest = reading(512 * MIB);
     assert_eq!(budget(&seen, &none).0, 32 * MIB);
+    // What was freed a moment before, and is kept for the next object of its tier, is none of it.
+    let after = model::observed::TimePoint {
+        at: Nanos(4),
+        resident: vec![(SiteId(1), Bytes(40 * MIB))],
+        ..seen.timeline[0].clone()
+    };
+    seen.timeline.push(after);
+    seen.fullest = reading(60 * MIB);
+    assert_eq!(budget(&seen, &none).0, 64 * MIB - 60 * MIB / 512 - MIB / 2);
+    // Longer ago it is not there any more.
+    seen.timeline[1].at = Nanos(2_000_000_000);
+    seen.fullest = seen.fullest.map(|f| model::observed::Memory { at: Nanos(2_000_000_001), ..f });
+    assert_eq!(budget(&seen, &none).0, 64 * MIB - 20 * MIB - 60 * MIB / 512 - MIB / 2);
 }

@@ -6,17 +6,28 @@
 use super::Shares;
 use super::demand::{Interval, Use};
 use crate::Task;
-use model::{Bytes, Observed};
+use model::{Bytes, Nanos, Observed};
 
 /// Below this share of the misses the rest is not worth a word.
 const WORTH_A_WORD: f64 = 0.05;
 
+/// So long the runtime's heaps keep the pages of what was freed, for the next object of their tier (`dirty_decay_ms`).
+const KEPT: Nanos = Nanos(1_000_000_000);
+
 /// How large the rest was at least: by the reading that found most memory resident, and by what the largest process had at most, less
 /// the most that objects had. `None` if neither is known.
+///
+/// What objects had a moment before may be there still, freed and kept for the next ones: it is in their tier, and counts with them and not here.
+/// And sites are not read at the very moment at which all memory is: of a program that is just filling its arrays the next reading may be the one to compare with.
+/// Hydrodynamics would leave a fifth of fast memory to what its own arrays use.
 pub fn size(observed: &Observed) -> Option<Bytes> {
     let read = observed.fullest.map(|fullest| {
-        let then = observed.timeline.iter().rev().find(|p| p.at <= fullest.at);
-        let objects: Bytes = then.iter().flat_map(|p| &p.resident).map(|(_, b)| *b).sum();
+        let points = &observed.timeline;
+        let after = points.partition_point(|p| p.at <= fullest.at);
+        let since = points.partition_point(|p| p.at.0 + KEPT.0 < fullest.at.0).min(after.saturating_sub(1));
+        let around = points.get(since..=after).or(points.get(since..)).unwrap_or_default();
+        let objects =
+            around.iter().map(|p| p.resident.iter().map(|(_, b)| *b).sum::<Bytes>()).max().unwrap_or_default();
         Bytes(fullest.anonymous.0.saturating_sub(objects.0))
     });
     let most = observed.most_anonymous.map(|most| Bytes(most.0.saturating_sub(observed.peak().0)));
