@@ -16,6 +16,8 @@
  *   - Errors are values (hearth_error), 0 is none; hearth_error_text says one in a sentence. `int *error` may be NULL.
  *   - Any thread may call any function at any time, but, as with malloc, no signal handler. Two threads must not free, resize,
  *     update or commit the same thing at once. A child of fork has what its parent had.
+ *   - The first call finds out which memories the machine has (some 10 ms, by hwloc, which may load libraries of its own). A program whose
+ *     threads fork or load libraries early makes one before: hearth_tiers(NULL, 0, NULL).
  *   - What hearth_alloc, hearth_realloc and hearth_commit give ends with hearth_free, not with free().
  *   - NULL is refused with an error where a pointer is needed; memory that is not Hearth's with HEARTH_E_FOREIGN.
  *
@@ -131,7 +133,7 @@ int hearth_free(void *object);
 size_t hearth_usable_size(const void *object);
 
 /* Gives an object a name (up to 200 bytes). Profiles then know it by that name, in this build of the program and the next.
- * Objects of the same name are one site. The kernel shows it in /proc/PID/smaps where it can (Linux 5.17). */
+ * Objects of the same name are one site; a process may have 512 names (of objects and marks together), further ones are not seen. The kernel shows it in /proc/PID/smaps where it can (Linux 5.17). */
 int hearth_name(void *object, const char *name);
 
 /* ---- Declare first, commit later -------------------------------------------------------------------------------------- */

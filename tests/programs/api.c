@@ -57,6 +57,8 @@ static void bad_input(void) {
   EXPECT(hearth_use(4, NULL, NULL) == HEARTH_E_ARGUMENT);
   EXPECT(hearth_tier_of_space(9) == -HEARTH_E_TRAIT);
   EXPECT(hearth_commit(NULL, 1) == HEARTH_E_ARGUMENT && hearth_commit(NULL, 0) == HEARTH_OK);
+  EXPECT(hearth_residency((void *)-4096L, 4095, &(hearth_where){0}) != HEARTH_E_FOREIGN);
+  EXPECT(hearth_residency((void *)-4096L, 4097, &(hearth_where){0}) == HEARTH_E_SIZE);
   for (int e = -1; e < 20; e++) EXPECT(strlen(hearth_error_text(e)) > 5);
 
   void *twice = hearth_alloc(10 * MIB, NULL, 0, NULL), *small = hearth_alloc(100, NULL, 0, NULL);
@@ -92,7 +94,15 @@ static void sizes(void) {
     EXPECT(q && (uintptr_t)q % 512 == 0);
   }
   hearth_free(q);
+  // All that may be used is kept.
+  q = hearth_alloc(5000, NULL, 0, NULL);
+  size_t usable = hearth_usable_size(q);
+  memset(q, 7, usable);
+  q = hearth_realloc(q, 200000, NULL);
+  for (size_t i = 0; i < usable; i++) EXPECT(q[i] == 7);
+  hearth_free(q);
   int error;
+  EXPECT(!hearth_alloc((size_t)1 << 45, &error, 0, NULL) && error == HEARTH_E_ROOM);
   EXPECT(!hearth_realloc(p, 0, &error) && error == HEARTH_E_SIZE && strcmp(p, "it stays") == 0);
   hearth_free(p);
 }
@@ -168,6 +178,12 @@ static void placement(void) {
   p = hearth_alloc(32 * MIB, &error, 4, parts);
   EXPECT(p && in_tier(p, 8 * MIB, 0) == 8 * MIB && in_tier(p + 8 * MIB, 24 * MIB, slow) == 24 * MIB);
   hearth_free(p);
+  // A share of less than a page is none.
+  parts[2].value = 10;
+  p = hearth_alloc(8192, &error, 4, parts);
+  EXPECT(p && in_tier(p, 8192, slow) == 8192);
+  hearth_free(p);
+  parts[2].value = 25;
   parts[1].value = HEARTH_INTERLEAVE;
   for (int again = 0; again < 2; again++) {
     p = hearth_alloc(32 * MIB, &error, 4, parts);
@@ -216,6 +232,12 @@ static void placement(void) {
   EXPECT(in_tier(one, half, slow) == half);
   hearth_free(one);
   hearth_free(two);
+  hearth_free(p);
+  // What an object was promised is not in its own way.
+  hearth_tiers(t, HEARTH_MAX_TIERS, NULL);
+  size_t most = (t[0].free / 10 * 6) & ~4095ul;
+  p = hearth_alloc(most, &error, 1, &like);
+  EXPECT(p && hearth_update(p, 1, &must) == 0 && hearth_migrate(&moved) == 0 && moved == 0);
   hearth_free(p);
 }
 

@@ -5,7 +5,7 @@ use crate::error::{self, Error};
 use crate::kernel;
 use crate::machine::MOST_TIERS;
 use crate::runtime;
-use crate::state::{self, Declared};
+use crate::state::{self, Changed, Declared};
 use crate::strategy::{self, Function, Registered, Stage};
 use crate::wish::{Space, Trait, Wish};
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -241,7 +241,9 @@ pub extern "C" fn hearth_usable_size(object: *const c_void) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hearth_name(object: *mut c_void, text: *const c_char) -> c_int {
     // SAFETY: the caller's.
-    let named = unsafe { name(text) }.and_then(|name| state::with(|s| s.name(object as usize, name.to_owned())));
+    let named = unsafe { name(text) }
+        .and_then(|text| if object.is_null() { Err(Error::Argument) } else { Ok(text) })
+        .and_then(|name| state::with(|s| s.name(object as usize, name.to_owned())));
     error::code(named)
 }
 
@@ -302,6 +304,8 @@ pub unsafe extern "C" fn hearth_commit(declarations: *const u64, count: usize) -
         let asked: Vec<(usize, &Wish, usize)> = requests.iter().map(|&(size, wish)| (size, wish, 0)).collect();
         let decisions = strategy::ask(strategy, &machine, &asked, own)?;
         state::with(|s| {
+            // A strategy, or another thread, may have withdrawn one meanwhile.
+            numbers.iter().try_for_each(|&n| s.declared(n).map(|_| ()))?;
             let made = in_order(&decisions).try_fold(Vec::new(), |mut made, i| {
                 let (size, wish) = &declared[i];
                 match s.allocate(*size, wish, decisions[i], false) {
@@ -351,7 +355,10 @@ pub extern "C" fn hearth_withdraw(declaration: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hearth_update(object: *mut c_void, count: usize, traits: *const Trait) -> c_int {
     // SAFETY: the caller's.
-    let updated = unsafe { wish(count, traits) }.and_then(|wish| state::with(|s| s.update(object as usize, wish)));
+    let updated = unsafe { wish(count, traits) }.and_then(|wish| match object.is_null() {
+        true => Err(Error::Argument),
+        false => state::with(|s| s.update(object as usize, wish)),
+    });
     error::code(updated)
 }
 
@@ -366,37 +373,32 @@ pub unsafe extern "C" fn hearth_migrate(moved: *mut usize) -> c_int {
         strategy::not_within()?;
         let (machine, strategy, changed) =
             state::with(|s| Ok((s.machine(), s.strategy(Stage::Migration), s.take_changed())))?;
-        let mut own = Vec::new();
-        let requests: Vec<(usize, &Wish)> = changed.iter().map(|(_, size, wish)| (*size, wish)).collect();
-        for ((_, _, wish), rank) in changed.iter().zip(decide::ranks(&requests)) {
-            own.push(Decision { rank, ..decide::alone(&machine, wish)? });
-        }
-        let asked: Vec<(usize, &Wish, usize)> = changed.iter().map(|(at, size, wish)| (*size, wish, *at)).collect();
-        let again = |at: usize| {
+        let again = |changed: &Changed| {
             state::with(|s| {
-                s.change_again(at);
+                s.change_again(changed);
                 Ok(())
             })
         };
+        let requests: Vec<(usize, &Wish)> = changed.iter().map(|c| (c.size, &c.wish)).collect();
+        let mut own = Vec::new();
+        for (c, rank) in changed.iter().zip(decide::ranks(&requests)) {
+            own.push(Decision { rank, ..decide::alone(&machine, &c.wish)? });
+        }
+        let asked: Vec<(usize, &Wish, usize)> = changed.iter().map(|c| (c.size, &c.wish, c.at)).collect();
         let decisions = strategy::ask(strategy, &machine, &asked, own).or_else(|e| {
-            changed.iter().try_for_each(|c| again(c.0))?;
+            changed.iter().try_for_each(again)?;
             Err(e)
         })?;
-        let leaves: Vec<bool> = state::with(|s| {
-            Ok(changed.iter().zip(&decisions).map(|((at, ..), decision)| s.makes_room(*at, decision)).collect())
-        })?;
+        let leaves: Vec<bool> =
+            state::with(|s| Ok(changed.iter().zip(&decisions).map(|(c, d)| s.makes_room(c, d)).collect()))?;
         let mut first = Ok(());
         for makes_room in [true, false] {
-            for i in in_order(&decisions) {
-                let (at, decision) = (changed[i].0, decisions[i]);
+            for i in in_order(&decisions).filter(|&i| leaves[i] == makes_room) {
                 // One object at a time: meanwhile other threads may allocate.
-                if leaves[i] != makes_room {
-                    continue;
-                }
-                match state::with(|s| s.carry(at, decision)) {
+                match state::with(|s| s.carry(&changed[i], decisions[i])) {
                     Ok(n) => bytes += n,
                     Err(e) => {
-                        again(at)?;
+                        again(&changed[i])?;
                         first = first.and(Err(e));
                     }
                 }

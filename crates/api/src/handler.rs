@@ -57,7 +57,8 @@ pub unsafe extern "C" fn hearth_handler_realloc(
 /// `object` must be null or of this or the C library's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hearth_handler_free(_: *const Context, object: *mut c_void, _: usize) {
-    if c::hearth_free(object) == Error::Foreign.code() {
+    // Not an object of this library's, or there is none at all.
+    if c::hearth_free(object) != 0 {
         // SAFETY: the caller's.
         unsafe { libc::free(object) };
     }

@@ -4,6 +4,7 @@
 //! [`KEPT_RUN`] keep their pages for the next object, up to [`KEPT`] bytes, unless they lie elsewhere because the tier was full; the rest goes
 //! back to the kernel.
 
+use crate::error::Error;
 use crate::kernel::{self, PAGE};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,9 +63,12 @@ impl Heap {
         Some(Heap { nodes, alone, base, span, used: 0, opened: 0, free, by_size, kept: 0 })
     }
 
-    /// A run of whole pages, and whether they are fresh (zero, and not there yet). `None`: there is no room.
-    pub fn take(&mut self, bytes: usize, align: usize) -> Option<(usize, bool)> {
-        let bytes = bytes.checked_next_multiple_of(PAGE)?;
+    /// A run of whole pages, and whether they are fresh (zero, and not there yet).
+    ///
+    /// # Errors
+    /// [`Error::Room`] if there is none; [`Error::Kernel`] if the memory could not be bound.
+    pub fn take(&mut self, bytes: usize, align: usize) -> Result<(usize, bool), Error> {
+        let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(Error::Room)?;
         let align = align.max(if bytes >= HUGE { HUGE } else { PAGE });
         let fits = |&&(_, start): &&(usize, usize), run: usize| {
             start.next_multiple_of(align).checked_add(bytes).is_some_and(|end| end <= start + run)
@@ -72,35 +76,39 @@ impl Heap {
         // The smallest that is large enough, or of the next few one that is aligned well enough.
         let found = self.by_size.range((bytes, 0)..).take(16).find(|r| fits(r, r.0)).copied();
         if let Some((_, start)) = found {
-            let run = self.remove(start)?;
+            let run = self.remove(start).ok_or(Error::Room)?;
             let at = start.next_multiple_of(align);
             self.insert(start, Run { bytes: at - start, ..run });
             self.insert(at + bytes, Run { bytes: start + run.bytes - at - bytes, ..run });
-            return Some((at, !run.pages));
+            return Ok((at, !run.pages));
         }
         let at = (self.base + self.used).next_multiple_of(align);
-        let end = at.checked_add(bytes)?.checked_sub(self.base)?;
-        if end > self.span || !self.open(end) {
-            return None;
-        }
+        let end =
+            at.checked_add(bytes).map(|end| end - self.base).filter(|&end| end <= self.span).ok_or(Error::Room)?;
+        self.open(end)?;
         let gap = self.base + self.used;
         self.used = end;
         self.join(gap, Run { bytes: at - gap, pages: false });
-        Some((at, true))
+        Ok((at, true))
     }
 
     /// Makes the range usable up to here.
-    fn open(&mut self, end: usize) -> bool {
+    fn open(&mut self, end: usize) -> Result<(), Error> {
         if end > self.opened {
             let to = end.next_multiple_of(STEP).min(self.span);
             let (at, more) = (self.base + self.opened, to - self.opened);
             // SAFETY: a part of the heap's own reservation that was never handed out.
-            if !unsafe { kernel::open(at, more) && kernel::bind(at, more, self.nodes) } {
-                return false;
+            if !unsafe { kernel::open(at, more) } {
+                return Err(Error::Room);
+            }
+            // Where there is nothing to choose from nothing is asked of the kernel: containers may forbid it.
+            // SAFETY: as above.
+            if self.nodes != 0 && !self.alone && !unsafe { kernel::bind(at, more, self.nodes) } {
+                return Err(Error::Kernel);
             }
             self.opened = to;
         }
-        true
+        Ok(())
     }
 
     /// Takes a run back. `bound`: parts of it were bound elsewhere, or moved.
@@ -110,15 +118,13 @@ impl Heap {
             && bytes <= KEPT_RUN
             && self.kept + bytes <= KEPT
             && (self.nodes == 0 || self.alone || kernel::only_on(at, bytes, self.nodes, LOOKED_UP));
-        if !keeps {
-            // SAFETY: a run that its owner has given back.
-            unsafe { kernel::give_back(at, bytes) };
-        }
+        // SAFETY: a run that its owner has given back.
+        let pages = keeps || !unsafe { kernel::give_back(at, bytes) };
         if bound {
             // SAFETY: as above.
             unsafe { kernel::bind(at, bytes, self.nodes) };
         }
-        self.join(at, Run { bytes, pages: keeps });
+        self.join(at, Run { bytes, pages });
     }
 
     /// Enters a free run, as one with those beside it.
@@ -208,8 +214,8 @@ mod tests {
     #[test]
     fn what_cannot_be_had_is_refused() {
         let mut heap = Heap::new(0, true).unwrap();
-        assert_eq!(heap.take(SPAN + 1, PAGE), None);
-        assert_eq!(heap.take(usize::MAX, PAGE), None);
-        assert!(heap.take(1, PAGE).is_some());
+        assert_eq!(heap.take(SPAN + 1, PAGE), Err(Error::Room));
+        assert_eq!(heap.take(usize::MAX, PAGE), Err(Error::Room));
+        assert!(heap.take(1, PAGE).is_ok());
     }
 }

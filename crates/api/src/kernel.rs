@@ -5,6 +5,7 @@
 
 use crate::machine::Machine;
 use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 /// The kernel's page, and the least that is placed.
 pub const PAGE: usize = 4096;
@@ -35,19 +36,31 @@ pub unsafe fn open(addr: usize, bytes: usize) -> bool {
     unsafe { libc::syscall(libc::SYS_mprotect, addr, bytes, rights) == 0 }
 }
 
-/// Gives the pages back; they read as zero from then on.
+/// Whether the kernel would map so much memory, by its rules for how much may be promised.
+pub fn would_map(bytes: usize) -> bool {
+    let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh mapping, which nobody uses and which ends at once.
+    unsafe {
+        let at = libc::syscall(libc::SYS_mmap, null_mut::<u8>(), bytes, rights, flags, -1isize, 0usize);
+        at != -1 && libc::syscall(libc::SYS_munmap, at, bytes) == 0
+    }
+}
+
+/// Gives the pages back; they read as zero from then on. `false`: they are still there. The program may have locked them (mlock), which ends here.
 ///
 /// # Safety
 /// Nobody may use what they hold.
-pub unsafe fn give_back(addr: usize, bytes: usize) {
+pub unsafe fn give_back(addr: usize, bytes: usize) -> bool {
     // SAFETY: the caller's.
-    unsafe { libc::syscall(libc::SYS_madvise, addr, bytes, libc::MADV_DONTNEED) };
+    let given = || unsafe { libc::syscall(libc::SYS_madvise, addr, bytes, libc::MADV_DONTNEED) == 0 };
+    // SAFETY: as above.
+    given() || unsafe { libc::syscall(libc::SYS_munlock, addr, bytes) == 0 } && given()
 }
 
-/// Touches all pages; `false`: there is not so much memory. Kernels before 5.14 cannot; then the pages are written here.
+/// Touches all pages; `false`: there is not so much memory. Kernels before 5.14 cannot; then it is done here, and changes nothing.
 ///
 /// # Safety
-/// The memory must be usable and nobody else's; fresh pages only (it may write zeros).
+/// The memory must be usable.
 pub unsafe fn touch(addr: usize, bytes: usize) -> bool {
     const MADV_POPULATE_WRITE: i32 = 23;
     // SAFETY: the caller's.
@@ -59,8 +72,7 @@ pub unsafe fn touch(addr: usize, bytes: usize) -> bool {
             return false;
         }
         for page in (addr..addr + bytes).step_by(PAGE) {
-            let byte = page as *mut u8;
-            byte.write_volatile(byte.read_volatile());
+            AtomicU8::from_ptr(page as *mut u8).fetch_or(0, Ordering::Relaxed);
         }
     }
     true
@@ -76,7 +88,7 @@ pub unsafe fn bind(addr: usize, bytes: usize, nodes: u128) -> bool {
     unsafe { set(addr, bytes, nodes, 0) }
 }
 
-/// The same, and moves what was touched before, piece by piece.
+/// The same, and moves what was touched before, piece by piece (0: it stays where it is).
 ///
 /// # Safety
 /// As [`bind`].
@@ -85,7 +97,10 @@ pub unsafe fn migrate(addr: usize, bytes: usize, nodes: u128) -> bool {
     // SAFETY: the caller's.
     unsafe {
         set(addr, bytes, nodes, 0)
-            && (addr..addr + bytes).step_by(PIECE).all(|at| set(at, PIECE.min(addr + bytes - at), nodes, MPOL_MF_MOVE))
+            && (nodes == 0
+                || (addr..addr + bytes)
+                    .step_by(PIECE)
+                    .all(|at| set(at, PIECE.min(addr + bytes - at), nodes, MPOL_MF_MOVE)))
     }
 }
 
@@ -102,11 +117,12 @@ unsafe fn set(addr: usize, bytes: usize, nodes: u128, flags: usize) -> bool {
     (nodes.count_ones() > 1 && mbind(MPOL_PREFERRED_MANY, nodes)) || mbind(MPOL_PREFERRED, 1 << nodes.trailing_zeros())
 }
 
-/// Shows a name in /proc/PID/smaps, where the kernel can (Linux 5.17 with CONFIG_ANON_VMA_NAME).
-pub fn show_name(addr: usize, bytes: usize, name: &core::ffi::CStr) {
+/// Shows a name in /proc/PID/smaps, or no more, where the kernel can (Linux 5.17 with CONFIG_ANON_VMA_NAME).
+pub fn show_name(addr: usize, bytes: usize, name: Option<&core::ffi::CStr>) {
     const PR_SET_VMA: usize = 0x53564d41;
+    let name = name.map_or(core::ptr::null(), core::ffi::CStr::as_ptr);
     // SAFETY: changes nothing but what is shown.
-    unsafe { libc::syscall(libc::SYS_prctl, PR_SET_VMA, 0, addr, bytes, name.as_ptr()) };
+    unsafe { libc::syscall(libc::SYS_prctl, PR_SET_VMA, 0usize, addr, bytes, name) };
 }
 
 /// Bytes by where they are.
@@ -160,7 +176,10 @@ fn nodes(addr: usize, bytes: usize, mut each: impl FnMut(Option<u32>)) -> bool {
         if !ask(&asked[..count], &mut each) {
             return false;
         }
-        page += count * PAGE;
+        match page.checked_add(count * PAGE) {
+            Some(next) => page = next,
+            None => break,
+        }
     }
     true
 }

@@ -1,7 +1,7 @@
 //! The preloaded runtime, if there is one: it is told of objects and marks, so that `record`, `run` and `live` see them.
 
 use core::ffi::{CStr, c_void};
-use std::sync::OnceLock;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
 type Begins = unsafe extern "C" fn(addr: usize, bytes: usize, node: u32, name: *const u8, name_len: usize);
 type Ends = unsafe extern "C" fn(addr: usize, bytes: usize);
@@ -15,31 +15,41 @@ struct Runtime {
     mark: Mark,
 }
 
-/// Looks for the runtime's functions among what the process has loaded.
+/// The runtime's functions among what the process has loaded. Two threads may both look: who waits for another one waits for ever in a child of
+/// a fork.
 fn runtime() -> Option<&'static Runtime> {
-    static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
+    static LOOKED: AtomicBool = AtomicBool::new(false);
+    static FOUND: AtomicPtr<Runtime> = AtomicPtr::new(core::ptr::null_mut());
+    if !LOOKED.load(Acquire) {
+        if let Some(found) = look() {
+            FOUND.store(Box::leak(Box::new(found)), Release);
+        }
+        LOOKED.store(true, Release);
+    }
+    // SAFETY: null or what was leaked above.
+    unsafe { FOUND.load(Acquire).as_ref() }
+}
+
+fn look() -> Option<Runtime> {
     let find = |name: &CStr| -> *mut c_void {
         // SAFETY: a NUL-terminated name.
         unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
     };
-    let look = || {
-        let names =
-            [c"hearth_runtime_object", c"hearth_runtime_object_ends", c"hearth_runtime_aside", c"hearth_runtime_mark"];
-        let [begins, ends, aside, mark] = names.map(find);
-        if begins.is_null() || ends.is_null() || aside.is_null() || mark.is_null() {
-            return None;
-        }
-        // SAFETY: the runtime's functions of these names have these types.
-        unsafe {
-            Some(Runtime {
-                begins: core::mem::transmute::<*mut c_void, Begins>(begins),
-                ends: core::mem::transmute::<*mut c_void, Ends>(ends),
-                aside: core::mem::transmute::<*mut c_void, Aside>(aside),
-                mark: core::mem::transmute::<*mut c_void, Mark>(mark),
-            })
-        }
-    };
-    RUNTIME.get_or_init(look).as_ref()
+    let names =
+        [c"hearth_runtime_object", c"hearth_runtime_object_ends", c"hearth_runtime_aside", c"hearth_runtime_mark"];
+    let [begins, ends, aside, mark] = names.map(find);
+    if begins.is_null() || ends.is_null() || aside.is_null() || mark.is_null() {
+        return None;
+    }
+    // SAFETY: the runtime's functions of these names have these types.
+    unsafe {
+        Some(Runtime {
+            begins: core::mem::transmute::<*mut c_void, Begins>(begins),
+            ends: core::mem::transmute::<*mut c_void, Ends>(ends),
+            aside: core::mem::transmute::<*mut c_void, Aside>(aside),
+            mark: core::mem::transmute::<*mut c_void, Mark>(mark),
+        })
+    }
 }
 
 /// An object of whole pages came to life, or has another name from now on. Its site is its name or, without one, the call stack. `node`: one of

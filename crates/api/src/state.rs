@@ -10,8 +10,8 @@ use crate::machine::{MOST_TIERS, Machine};
 use crate::runtime;
 use crate::small::{self, Small};
 use crate::strategy::{Registered, Stage};
-use crate::wish::{Trait, Wish};
-use core::cell::RefCell;
+use crate::wish::{Partition, Trait, Wish};
+use core::cell::UnsafeCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,8 +24,12 @@ const COMPARED_FROM: usize = 1 << 20;
 /// So long what the kernel has said to be free is believed, if it is that much more than is needed.
 const LATELY: Duration = Duration::from_millis(10);
 const PLENTY: u64 = 256 << 20;
+/// From this size on the kernel is asked first whether it would map so much: the heaps' addresses are reserved without counting.
+const ENORMOUS: usize = 1 << 30;
 /// The heap of what is left to the kernel.
 const NO_TIER: usize = MOST_TIERS;
+/// Blocks of small objects that must be in their tier count as of a tier so much higher.
+const PROVED: usize = MOST_TIERS + 1;
 
 /// What the library knows.
 #[derive(Debug)]
@@ -44,6 +48,7 @@ pub struct State {
     last_number: u16,
     declared: HashMap<u64, Declared>,
     last_declaration: u64,
+    last_serial: u64,
     /// Objects whose traits changed since the last migration.
     changed: BTreeSet<usize>,
     strategies: [Option<Registered>; 3],
@@ -69,6 +74,20 @@ struct Object {
     bound: bool,
     wish: Wish,
     name: Option<CString>,
+    /// Another object may get its address.
+    serial: u64,
+}
+
+/// An object whose traits changed.
+#[derive(Debug)]
+pub struct Changed {
+    /// Its address.
+    pub at: usize,
+    /// Bytes.
+    pub size: usize,
+    /// Its traits.
+    pub wish: Wish,
+    serial: u64,
 }
 
 impl Object {
@@ -96,10 +115,11 @@ pub struct Declared {
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
-thread_local! {
-    /// The lock, while this thread forks: the child's copy is in order.
-    static FORKING: RefCell<Option<MutexGuard<'static, Option<State>>>> = const { RefCell::new(None) };
-}
+/// The lock, while a thread forks: the child's copy is in order.
+struct Held(UnsafeCell<Option<MutexGuard<'static, Option<State>>>>);
+// SAFETY: only whoever has the lock touches it.
+unsafe impl Sync for Held {}
+static HELD: Held = Held(UnsafeCell::new(None));
 
 fn lock() -> MutexGuard<'static, Option<State>> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -107,11 +127,23 @@ fn lock() -> MutexGuard<'static, Option<State>> {
 
 extern "C" fn before_fork() {
     let guard = lock();
-    FORKING.with(|held| *held.borrow_mut() = Some(guard));
+    // SAFETY: the lock is this thread's.
+    unsafe { *HELD.0.get() = Some(guard) };
 }
 
 extern "C" fn after_fork() {
-    FORKING.with(|held| *held.borrow_mut() = None);
+    // SAFETY: the lock is still this thread's, or its only copy's in the child.
+    unsafe { *HELD.0.get() = None };
+}
+
+// When the library is loaded: the first call may be another thread's, and be at it when this one forks.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static PREPARE: extern "C" fn() = prepare;
+
+extern "C" fn prepare() {
+    // SAFETY: handlers that only take and give back the lock.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
 }
 
 /// Does something with the state, which the first call makes.
@@ -119,13 +151,13 @@ extern "C" fn after_fork() {
 /// # Errors
 /// [`Error::Platform`] if the machine's memories could not be found; else what `f` says.
 pub fn with<R>(f: impl FnOnce(&mut State) -> Result<R, Error>) -> Result<R, Error> {
-    let mut guard = lock();
-    if guard.is_none() {
-        *guard = Some(State::new(runtime::aside(Machine::find)?));
-        // SAFETY: handlers that only take and give back the lock.
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    if let Some(state) = lock().as_mut() {
+        return f(state);
     }
-    guard.as_mut().map_or(Err(Error::Platform), f)
+    // Without the lock: hwloc loads libraries, and what such a library does when it is loaded may be a call of this one. Two threads may
+    // both look.
+    let machine = runtime::aside(Machine::find)?;
+    f(lock().get_or_insert_with(|| State::new(machine)))
 }
 
 impl State {
@@ -142,6 +174,7 @@ impl State {
             last_number: 0,
             declared: HashMap::new(),
             last_declaration: 0,
+            last_serial: 0,
             changed: BTreeSet::new(),
             strategies: [None; 3],
         }
@@ -178,7 +211,7 @@ impl State {
         let Some(seen) = self.seen.get_mut(tier) else { return false };
         // Where there was plenty a moment ago, and even all that was handed out would have room, there is nothing to look up: the kernel
         // takes longer to say it than to map a mebibyte.
-        let lately = seen.filter(|s| s.at.elapsed() < LATELY && s.free >= PLENTY.saturating_add(2 * all));
+        let lately = seen.filter(|s| s.at.elapsed() < LATELY && s.free >= PLENTY.saturating_add(all.saturating_mul(2)));
         if lately.is_some() {
             return true;
         }
@@ -215,6 +248,9 @@ impl State {
             return Ok(at);
         }
         let run = size.next_multiple_of(PAGE);
+        if size >= ENORMOUS && !kernel::would_map(size) {
+            return Err(Error::Room);
+        }
         let compared = size >= COMPARED_FROM || wish.required;
         let tiers = self.machine.tiers().len();
         let decision = match wish.required {
@@ -224,7 +260,7 @@ impl State {
             true => return Err(Error::Room),
         };
         let heap = decision.home().unwrap_or(NO_TIER);
-        let (at, fresh) = self.heap(heap)?.take(run, align).ok_or(Error::Room)?;
+        let (at, fresh) = self.heap(heap)?.take(run, align)?;
         let stretches = decision.stretches(run);
         let bound = !stretches.is_empty();
         let nodes = decision.tier.map_or(0, |tier| self.machine.nodes(tier));
@@ -244,17 +280,19 @@ impl State {
                 }
             }
         }
-        let there = |state: &State| state.is_there(at, run, &decision);
-        // SAFETY: pages that were just handed out.
-        if wish.required && !(unsafe { kernel::touch(at, run) } && there(self)?) {
-            self.heap(heap)?.put(at, run, true);
-            return Err(Error::Room);
+        if wish.required {
+            if let Err(e) = self.prove(at, run, &decision) {
+                self.heap(heap)?.put(at, run, true);
+                return Err(e);
+            }
         }
         if zero && !fresh {
             // SAFETY: pages that were just handed out.
             unsafe { core::ptr::write_bytes(at as *mut u8, 0, size) };
         }
-        let object = Object { size, run, heap, decision, bound, wish: wish.clone(), name: None };
+        self.last_serial += 1;
+        let (wish, serial) = (wish.clone(), self.last_serial);
+        let object = Object { size, run, heap, decision, bound, wish, name: None, serial };
         self.count(&object, true);
         self.objects.insert(at, object);
         runtime::begins(at, run, self.a_node(&decision), None);
@@ -264,24 +302,25 @@ impl State {
     fn allocate_small(&mut self, size: usize, align: usize, wish: &Wish, decision: Decision) -> Result<usize, Error> {
         let class = small::class(size, align);
         let heap = decision.tier.unwrap_or(NO_TIER);
+        // Blocks of what is required are proved as a whole when they are made.
+        let kind = if wish.required { heap + PROVED } else { heap };
         let number = self.number(wish);
-        let at = match self.small.take(heap, class, number) {
-            Some(at) => at,
-            None => {
-                let (block, _) = self.heap(heap)?.take(small::BLOCK, small::BLOCK).ok_or(Error::Room)?;
-                self.small.add(block, heap, class);
-                self.small.take(heap, class, number).ok_or(Error::Room)?
-            }
-        };
-        let page = at & !(PAGE - 1);
-        let pages = (at + size).next_multiple_of(PAGE) - page;
-        // SAFETY: pages of a block; what they hold stays.
-        let there = |state: &State| unsafe { kernel::touch(page, pages) } && state.is_there(page, pages, &decision).unwrap_or(false);
-        if wish.required && !there(self) {
-            self.release_small(at)?;
-            return Err(Error::Room);
+        if let Some(at) = self.small.take(kind, class, number) {
+            return Ok(at);
         }
-        Ok(at)
+        let (block, fresh) = self.heap(heap)?.take(small::BLOCK, small::BLOCK)?;
+        if wish.required {
+            if !fresh {
+                // SAFETY: pages that were just handed out.
+                unsafe { kernel::give_back(block, small::BLOCK) };
+            }
+            if let Err(e) = self.prove(block, small::BLOCK, &Decision::whole(decision.tier)) {
+                self.heap(heap)?.put(block, small::BLOCK, true);
+                return Err(e);
+            }
+        }
+        self.small.add(block, kind, class);
+        self.small.take(kind, class, number).ok_or(Error::Room)
     }
 
     /// The number of a small object's traits. A program that has more than 65,535 lists of them has objects without.
@@ -304,11 +343,18 @@ impl State {
         number
     }
 
+    /// Touches fresh pages, and looks where they are.
+    fn prove(&self, at: usize, bytes: usize, decision: &Decision) -> Result<(), Error> {
+        // SAFETY: pages that were just handed out.
+        let touched = unsafe { kernel::touch(at, bytes) };
+        if touched && self.is_there(at, bytes, decision)? { Ok(()) } else { Err(Error::Room) }
+    }
+
     /// Whether what is present of a decision's share lies in its tier.
     fn is_there(&self, at: usize, run: usize, decision: &Decision) -> Result<bool, Error> {
         let Some(tier) = decision.tier else { return Ok(true) };
-        let stretches = decision.stretches(run);
-        let all = if stretches.is_empty() { vec![(0, run)] } else { stretches };
+        let whole = decision.partition == Partition::Whole;
+        let all = if whole { vec![(0, run)] } else { decision.stretches(run) };
         for (offset, len) in all {
             let found = kernel::residency(&self.machine, at + offset, len).ok_or(Error::Kernel)?;
             if found.in_tier.get(tier).copied().unwrap_or(0) + found.absent < len.next_multiple_of(PAGE) as u64 {
@@ -339,14 +385,16 @@ impl State {
         runtime::ends(at, object.run);
         self.changed.remove(&at);
         self.count(&object, false);
-        // The kernel would go on to show its name.
-        self.heap(object.heap)?.put(at, object.run, object.bound || object.name.is_some());
+        if object.name.is_some() {
+            kernel::show_name(at, object.run, None);
+        }
+        self.heap(object.heap)?.put(at, object.run, object.bound);
         Ok(())
     }
 
     fn release_small(&mut self, at: usize) -> Result<(), Error> {
-        if let Some((block, heap)) = self.small.free(at).ok_or(Error::Foreign)? {
-            self.heap(heap)?.put(block, small::BLOCK, false);
+        if let Some((block, kind)) = self.small.free(at).ok_or(Error::Foreign)? {
+            self.heap(kind % PROVED)?.put(block, small::BLOCK, false);
         }
         Ok(())
     }
@@ -366,13 +414,13 @@ impl State {
         self.small.get(at).is_some_and(|place| size <= place.size && size > place.size / 2)
     }
 
-    /// What must be known of an object to make another one like it: its size, traits, and name.
+    /// What must be known of an object to make another one like it: the bytes that may be used of it, traits, and name.
     ///
     /// # Errors
     /// [`Error::Foreign`].
     pub fn like(&self, at: usize) -> Result<(usize, Wish, Option<CString>), Error> {
         if let Some(o) = self.objects.get(&at) {
-            return Ok((o.size, o.wish.clone(), o.name.clone()));
+            return Ok((o.run, o.wish.clone(), o.name.clone()));
         }
         let place = self.small.get(at).ok_or(Error::Foreign)?;
         let wish = self.wishes.get(usize::from(place.kept)).cloned().unwrap_or_default();
@@ -388,7 +436,7 @@ impl State {
         let Some(object) = self.objects.get_mut(&at) else {
             return Err(if small { Error::Small } else { Error::Foreign });
         };
-        kernel::show_name(at, object.run, &name);
+        kernel::show_name(at, object.run, Some(&name));
         let (run, decision) = (object.run, object.decision);
         object.name = Some(name.clone());
         runtime::ends(at, run);
@@ -442,69 +490,86 @@ impl State {
         Ok(())
     }
 
-    /// Objects whose traits changed since the last time, with size and traits.
-    pub fn take_changed(&mut self) -> Vec<(usize, usize, Wish)> {
+    /// Objects whose traits changed since the last time.
+    pub fn take_changed(&mut self) -> Vec<Changed> {
         let all = std::mem::take(&mut self.changed);
-        all.into_iter().filter_map(|at| self.objects.get(&at).map(|o| (at, o.size, o.wish.clone()))).collect()
+        let changed =
+            |at| self.objects.get(&at).map(|o| Changed { at, size: o.size, wish: o.wish.clone(), serial: o.serial });
+        all.into_iter().filter_map(changed).collect()
+    }
+
+    /// The object, if it is still the same.
+    fn same(&self, changed: &Changed) -> Option<&Object> {
+        self.objects.get(&changed.at).filter(|o| o.serial == changed.serial)
     }
 
     /// It could not be moved this time.
-    pub fn change_again(&mut self, at: usize) {
-        if self.objects.contains_key(&at) {
-            self.changed.insert(at);
+    pub fn change_again(&mut self, changed: &Changed) {
+        if self.same(changed).is_some() {
+            self.changed.insert(changed.at);
         }
     }
 
     /// Whether a decision leaves this object's tier for a slower one, or one for others.
-    pub fn makes_room(&self, at: usize, decision: &Decision) -> bool {
+    pub fn makes_room(&self, changed: &Changed, decision: &Decision) -> bool {
         let slowness = |d: &Decision, run: usize| -> u128 {
             d.shares(run).map(|(tier, bytes)| tier as u128 * bytes as u128).sum()
         };
-        self.objects.get(&at).is_some_and(|o| slowness(decision, o.run) > slowness(&o.decision, o.run))
+        self.same(changed).is_some_and(|o| slowness(decision, o.run) > slowness(&o.decision, o.run))
     }
 
     /// Moves an object to where a decision says or, if it need not be there and there is no room, leaves it. Bytes that the kernel has moved.
     ///
     /// # Errors
     /// [`Error::Room`] if it is required and there is none, or the kernel did not move all of it; [`Error::Kernel`].
-    pub fn carry(&mut self, at: usize, decision: Decision) -> Result<usize, Error> {
+    pub fn carry(&mut self, changed: &Changed, decision: Decision) -> Result<usize, Error> {
         // Freed meanwhile.
-        let Some(object) = self.objects.get(&at) else { return Ok(0) };
-        let (run, required) = (object.run, object.wish.required);
+        let Some(run) = self.same(changed).map(|o| o.run) else { return Ok(0) };
+        let at = changed.at;
         let before = kernel::residency(&self.machine, at, run).ok_or(Error::Kernel)?;
+        // What it was promised itself is not in its way.
+        let Some(mut object) = self.objects.remove(&at) else { return Ok(0) };
+        self.count(&object, false);
         let mut room = |tier: usize, bytes: usize| {
             let here = before.in_tier.get(tier).copied().unwrap_or(0) as usize;
             bytes <= here || self.has_room(tier, bytes - here)
         };
-        if !decision.shares(run).all(|(tier, bytes)| room(tier, bytes)) {
-            return if required { Err(Error::Room) } else { Ok(0) };
-        }
-        let of = |tier: Option<usize>| tier.map_or(0, |tier| self.machine.nodes(tier));
-        let (home, away) = (of(decision.home()), of(decision.tier));
-        // The stretches first: what is home's lies between them.
-        let stretches = decision.stretches(run);
-        let mut next = 0;
-        for (offset, len) in stretches.iter().copied().chain([(run, 0)]) {
-            // SAFETY: pages of the object.
-            unsafe {
-                if !(next == offset || kernel::migrate(at + next, offset - next, home))
-                    || !(len == 0 || kernel::migrate(at + offset, len, away))
-                {
-                    return Err(Error::Kernel);
-                }
-            }
-            next = offset + len;
-        }
-        let mut object = self.objects.remove(&at).ok_or(Error::Foreign)?;
-        self.count(&object, false);
-        (object.decision, object.bound) = (decision, true);
+        let moved = if decision.shares(run).all(|(tier, bytes)| room(tier, bytes)) {
+            (object.decision, object.bound) = (decision, true);
+            if self.rebind(at, run, &decision) { Ok(true) } else { Err(Error::Kernel) }
+        } else if object.wish.required {
+            Err(Error::Room)
+        } else {
+            Ok(false)
+        };
+        let required = object.wish.required;
         self.count(&object, true);
         self.objects.insert(at, object);
+        if !moved? {
+            return Ok(0);
+        }
         let after = kernel::residency(&self.machine, at, run).ok_or(Error::Kernel)?;
         if required && !self.is_there(at, run, &decision)? {
             return Err(Error::Room);
         }
         Ok(arrived(&before, &after))
+    }
+
+    /// Binds an object's pages, and moves them there.
+    fn rebind(&self, at: usize, run: usize, decision: &Decision) -> bool {
+        let of = |tier: Option<usize>| tier.map_or(0, |tier| self.machine.nodes(tier));
+        let (home, away) = (of(decision.home()), of(decision.tier));
+        // What is home's lies between the stretches.
+        let mut next = 0;
+        decision.stretches(run).into_iter().chain([(run, 0)]).all(|(offset, len)| {
+            // SAFETY: pages of the object.
+            let done = unsafe {
+                (next == offset || kernel::migrate(at + next, offset - next, home))
+                    && (len == 0 || kernel::migrate(at + offset, len, away))
+            };
+            next = offset + len;
+            done
+        })
     }
 }
 
