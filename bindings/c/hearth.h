@@ -175,7 +175,8 @@ int hearth_residency(const void *start, size_t size, hearth_where *where);
 /* ---- Phases ----------------------------------------------------------------------------------------------------------- */
 
 /* Marks of what the program is doing, called by its first thread; those of others do not count. `hearth record` writes them down,
- * and a plan may move objects when one begins. A name has up to 200 bytes. Without a recorder, plan or daemon they do nothing. */
+ * and a plan may move objects when one begins. A name has up to 200 bytes. All are counted; of those that follow
+ * another one within 0.2 ms only the first four of a name are written down. Without a recorder, plan or daemon they do nothing. */
 int hearth_phase(const char *name);
 int hearth_loop_begin(const char *name); /* the loop that a run is spent in begins: a mark, too */
 int hearth_loop_end(void);               /* it is over */
