@@ -11,9 +11,7 @@ use crate::wish::{Space, Trait, Wish};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
 use std::collections::HashSet;
-
-/// Longest name, in bytes.
-const LONGEST_NAME: usize = 200;
+use wire::identity::LONGEST_NAME;
 
 /// `hearth_tier`.
 #[repr(C)]

@@ -1,7 +1,8 @@
 //! What is asked of the kernel: address space, bindings, moves, and where pages are.
 //!
 //! The calls are made directly, and not by the C library's functions: a preloaded runtime would take those for the program's
-//! own mappings, and is told of objects instead ([`crate::runtime`]).
+//! own mappings, and is told of objects instead ([`crate::runtime`]). The runtime has its own forms of some of them, which cannot be had from
+//! here: whoever links it replaces malloc.
 
 use crate::machine::Machine;
 use core::ptr::null_mut;

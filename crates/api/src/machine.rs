@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::wish::Space;
 use model::{Platform, TierKind};
+use platform::now;
 
 /// Most tiers (`HEARTH_MAX_TIERS`).
 pub const MOST_TIERS: usize = 8;
@@ -34,8 +35,7 @@ impl Machine {
         platform.tiers.truncate(MOST_TIERS);
         let mask = |nodes: &[u32]| nodes.iter().filter(|&&n| n < 128).fold(0, |mask, &n| mask | 1u128 << n);
         let masks: Vec<u128> = platform.tiers.iter().map(|t| mask(&t.nodes)).collect();
-        let zones = std::fs::read_to_string("/proc/zoneinfo").unwrap_or_default();
-        let kept_free = platform.tiers.iter().map(|t| kept_free_in(&zones, &t.nodes)).collect();
+        let kept_free = platform.tiers.iter().map(|t| now::kept_free(&t.nodes).0).collect();
         if masks.is_empty() { Err(Error::Platform) } else { Ok(Machine { platform, masks, kept_free }) }
     }
 
@@ -69,46 +69,12 @@ impl Machine {
         }
     }
 
-    /// Free bytes of a tier that the kernel would give to whoever prefers it: below its low watermark it takes other nodes' first.
+    /// Free bytes of a tier that the kernel would give to whoever prefers it; 0 if it does not say.
     pub fn to_be_had(&self, tier: usize) -> u64 {
-        self.free(tier).saturating_sub(self.kept_free.get(tier).copied().unwrap_or(0))
-    }
-
-    /// Free bytes of a tier now, as the kernel says; 0 if it does not.
-    pub fn free(&self, tier: usize) -> u64 {
         let nodes = self.platform.tiers.get(tier).map_or(&[][..], |t| &t.nodes);
-        nodes.iter().map(|node| free_of_node(*node).unwrap_or(0)).sum()
+        let free: u64 = nodes.iter().filter_map(|node| now::free(*node)).map(|bytes| bytes.0).sum();
+        free.saturating_sub(self.kept_free.get(tier).copied().unwrap_or(0))
     }
-}
-
-fn free_of_node(node: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo"));
-    match text {
-        Ok(text) => free_in(&text, "MemFree:"),
-        // A kernel without NUMA has one node, and no files of it.
-        Err(_) if node == 0 => free_in(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemFree:"),
-        Err(_) => None,
-    }
-}
-
-fn free_in(text: &str, key: &str) -> Option<u64> {
-    let line = text.lines().find(|l| l.contains(key))?;
-    let kib: u64 = line.split(key).nth(1)?.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
-}
-
-/// The low watermarks of all zones of some nodes, in bytes, as /proc/zoneinfo tells them.
-fn kept_free_in(zones: &str, nodes: &[u32]) -> u64 {
-    let mut here = false;
-    let mut pages = 0;
-    for line in zones.lines() {
-        if let Some(node) = line.strip_prefix("Node ") {
-            here = node.split(',').next().and_then(|n| n.parse().ok()).is_some_and(|n| nodes.contains(&n));
-        } else if let Some(low) = line.trim_start().strip_prefix("low ").filter(|_| here) {
-            pages += low.trim().parse().unwrap_or(0);
-        }
-    }
-    pages * 4096
 }
 
 #[cfg(test)]
@@ -139,22 +105,7 @@ pub(crate) mod tests {
     #[test]
     fn this_machine_has_a_tier_with_free_memory() {
         let machine = Machine::find().unwrap();
-        assert!(machine.free(0) > 0);
-        assert_eq!(machine.free(7), 0);
-    }
-
-    #[test]
-    fn watermarks_are_those_of_the_nodes() {
-        let zones = "Node 0, zone      DMA\n  pages free     3840\n        min      10\n        low      12\n        high     15\n\
-                     Node 0, zone   Normal\n        low      100\nNode 1, zone  Movable\n        low      7\n";
-        assert_eq!([&[0][..], &[1], &[0, 1], &[2]].map(|n| kept_free_in(zones, n) / 4096), [112, 7, 119, 0]);
-        assert_eq!(kept_free_in("Node x\n low many\n", &[0]), 0);
-    }
-
-    #[test]
-    fn free_memory_is_read() {
-        assert_eq!(free_in("Node 1 MemTotal: 100 kB\nNode 1 MemFree:       42 kB\n", "MemFree:"), Some(42 * 1024));
-        assert_eq!(free_in("Node 1 MemTotal: 100 kB\n", "MemFree:"), None);
-        assert_eq!(free_in("MemFree: many", "MemFree:"), None);
+        assert!(machine.to_be_had(0) > 0);
+        assert_eq!(machine.to_be_had(7), 0);
     }
 }

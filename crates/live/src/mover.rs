@@ -4,6 +4,7 @@
 use crate::enforce::Move;
 use crate::pages::{self, Moved, Refused};
 use crate::table::HUGE;
+use platform::now;
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -19,13 +20,13 @@ pub struct Place {
 impl Place {
     /// The node that has most memory free.
     fn emptiest(&self) -> u32 {
-        let free = |node: &&u32| pages::free(**node).unwrap_or(0);
+        let free = |node: &&u32| now::free(**node).unwrap_or_default();
         self.nodes.iter().max_by_key(free).copied().unwrap_or(0)
     }
 
     /// Free memory of all its nodes.
     pub fn free(&self) -> u64 {
-        self.nodes.iter().filter_map(|n| pages::free(*n)).sum()
+        self.nodes.iter().filter_map(|n| now::free(*n)).map(|bytes| bytes.0).sum()
     }
 }
 

@@ -45,18 +45,6 @@ pub fn send(pid: i32, start: u64, bytes: u64, to: u32, fine: &[u32]) -> Result<M
     Ok(Moved { present: present(&now), there: there(&now), moved })
 }
 
-/// Free memory of a node, in bytes, as the kernel says it.
-pub fn free(node: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo")).ok()?;
-    parse_free(&text)
-}
-
-/// Reads `Node 0 MemFree:  1024 kB`.
-fn parse_free(text: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|l| l.split_once("MemFree:"))?.1;
-    Some(rest.split_whitespace().next()?.parse::<u64>().ok()? << 10)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,11 +62,5 @@ mod tests {
         assert_eq!((moved.there, moved.moved), (moved.present, 0));
         assert!(moved.present >= 256 - 1);
         assert_eq!(send(i32::MAX, at, PAGE, 0, &[]), Err(Refused::Gone));
-    }
-
-    #[test]
-    fn free_memory_is_read() {
-        assert_eq!(parse_free("Node 1 MemTotal: 9 kB\nNode 1 MemFree:   1024 kB\n"), Some(1 << 20));
-        assert_eq!(parse_free("Node 1 MemTotal: 9 kB\n"), None);
     }
 }

@@ -4,7 +4,8 @@
 //! 2. [`load`] takes a platform from the library or from a file of the user's.
 //! 3. [`apply_overrides`] lets the user correct single values.
 //! 4. [`measure()`] measures latency and bandwidth of every pair of CPU node and memory node, and keeps the result.
-//! 5. [`text::platform`] prints a platform for people, [`json::platform`] for programs.
+//! 5. [`now`] tells what of a node is free at this moment.
+//! 6. [`text::platform`] prints a platform for people, [`json::platform`] for programs.
 //!
 //! Every value carries its [`model::Origin`].
 
@@ -17,6 +18,7 @@ pub mod json;
 mod kept;
 mod library;
 pub mod measure;
+pub mod now;
 mod overrides;
 mod sysfs;
 pub mod text;

@@ -1,0 +1,61 @@
+//! Memory of a node that is free at this moment, as whoever places something wants to know it.
+//!
+//! (A platform's `free` is another figure: it counts the page cache, which the kernel gives up only when it has to.)
+
+use model::Bytes;
+
+/// Free memory of a node, as the kernel says it; `None` if it does not.
+pub fn free(node: u32) -> Option<Bytes> {
+    match std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo")) {
+        Ok(text) => free_in(&text),
+        // A kernel without NUMA has one node, and no files of it.
+        Err(_) if node == 0 => free_in(&std::fs::read_to_string("/proc/meminfo").ok()?),
+        Err(_) => None,
+    }
+}
+
+/// Reads `Node 0 MemFree:  1024 kB`.
+fn free_in(text: &str) -> Option<Bytes> {
+    let rest = text.lines().find_map(|l| l.split_once("MemFree:"))?.1;
+    rest.split_whitespace().next()?.parse().ok().map(Bytes::kib)
+}
+
+/// How much of these nodes the kernel keeps free: below their low watermarks it serves who only prefers them from others.
+pub fn kept_free(nodes: &[u32]) -> Bytes {
+    kept_free_in(&std::fs::read_to_string("/proc/zoneinfo").unwrap_or_default(), nodes)
+}
+
+fn kept_free_in(zones: &str, nodes: &[u32]) -> Bytes {
+    let mut here = false;
+    let mut pages = 0;
+    for line in zones.lines() {
+        if let Some(node) = line.strip_prefix("Node ") {
+            here = node.split(',').next().and_then(|n| n.parse().ok()).is_some_and(|n| nodes.contains(&n));
+        } else if let Some(low) = line.trim_start().strip_prefix("low ").filter(|_| here) {
+            pages += low.trim().parse().unwrap_or(0);
+        }
+    }
+    Bytes(pages * 4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_memory_is_read() {
+        assert_eq!(free_in("Node 1 MemTotal: 100 kB\nNode 1 MemFree:       42 kB\n"), Some(Bytes::kib(42)));
+        assert_eq!(free_in("Node 1 MemTotal: 100 kB\n"), None);
+        assert_eq!(free_in("MemFree: many"), None);
+        assert!(free(0).is_some_and(|f| f > Bytes(0)));
+        assert_eq!(free(100_000), None);
+    }
+
+    #[test]
+    fn watermarks_are_those_of_the_nodes() {
+        let zones = "Node 0, zone      DMA\n  pages free     3840\n        min      10\n        low      12\n        high     15\n\
+                     Node 0, zone   Normal\n        low      100\nNode 1, zone  Movable\n        low      7\n";
+        assert_eq!([&[0][..], &[1], &[0, 1], &[2]].map(|n| kept_free_in(zones, n).0 / 4096), [112, 7, 119, 0]);
+        assert_eq!(kept_free_in("Node x\n low many\n", &[0]), Bytes(0));
+    }
+}
