@@ -12,6 +12,7 @@ use crate::small::{self, Small};
 use crate::strategy::{Registered, Stage};
 use crate::wish::{Partition, Trait, Wish};
 use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -136,14 +137,14 @@ extern "C" fn after_fork() {
     unsafe { *HELD.0.get() = None };
 }
 
-// When the library is loaded: the first call may be another thread's, and be at it when this one forks.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static PREPARE: extern "C" fn() = prepare;
-
-extern "C" fn prepare() {
-    // SAFETY: handlers that only take and give back the lock.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+/// Before the lock is taken for the first time, and after the runtime's constructor: handlers of a fork run in the other order before it, and who waits
+/// for the lock with the runtime's already run may wait for a thread that waits for the runtime.
+fn prepare() {
+    static PREPARED: AtomicBool = AtomicBool::new(false);
+    if !PREPARED.load(Relaxed) && !PREPARED.swap(true, Relaxed) {
+        // SAFETY: handlers that only take and give back the lock.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+    }
 }
 
 /// Does something with the state, which the first call makes.
@@ -151,6 +152,7 @@ extern "C" fn prepare() {
 /// # Errors
 /// [`Error::Platform`] if the machine's memories could not be found; else what `f` says.
 pub fn with<R>(f: impl FnOnce(&mut State) -> Result<R, Error>) -> Result<R, Error> {
+    prepare();
     if let Some(state) = lock().as_mut() {
         return f(state);
     }
