@@ -550,6 +550,27 @@ fn lines_written_back_and_read_beside_misses_take_the_bus() {
     assert!((time(lines(0.0, 1.0), 3.2) - 3e6).abs() < 1.0, "{}", time(lines(0.0, 1.0), 3.2));
 }
 
+/// One processor that works through a split object is in one part of it at a time, one that reads it anywhere keeps both buses busy.
+#[test]
+fn an_object_in_two_tiers_is_read_from_one_after_the_other_or_at_once() {
+    use hearth_policy::cost::{Model, Shares};
+    let time = |pattern| {
+        let seen = Observed {
+            duration: Nanos(1000),
+            platform: Some(Platform { cores: Some(Figure::new(1, Origin::User)), ..two(1 << 40) }),
+            ..observed(vec![SiteUse { pattern, ..site(1, 1 << 20, 100_000.0, 0.0) }])
+        };
+        let model =
+            Model::new(&seen, &[timed("a", 0, 1 << 40, 10, 6.4, 6.4), timed("b", 1, 1 << 40, 10, 6.4, 6.4)]).unwrap();
+        let mut half = Shares::whole(&[0], 2);
+        half.split(0, &[0.5, 0.5]);
+        model.predict(&half).time / model.all_in(0)
+    };
+    assert!((time(Pattern::Stream { stride: 64 }) - 1.0).abs() < 1e-3, "{}", time(Pattern::Stream { stride: 64 }));
+    // Two buses that take as long overlap as well as anything does: 2^(1/3) halves.
+    assert!((time(Pattern::Random) - 0.63).abs() < 0.03, "{}", time(Pattern::Random));
+}
+
 /// Only the time in which accesses could be seen is split into computing and waiting; the rest of the run is no time to hide waiting in.
 #[test]
 fn what_could_not_be_seen_of_a_run_hides_no_bus() {

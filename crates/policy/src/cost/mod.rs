@@ -90,7 +90,11 @@ impl Shares {
 
     /// Both, tier by tier.
     fn parts_of(&self, site: usize) -> impl Iterator<Item = Part> {
-        self.of(site).iter().zip(self.bytes_of(site)).map(|(&misses, &bytes)| Part { misses, bytes })
+        self.of(site).iter().zip(self.bytes_of(site)).map(|(&misses, &bytes)| Part {
+            random: misses,
+            ordered: misses,
+            bytes,
+        })
     }
 
     /// The shares of a site's bytes.
@@ -127,7 +131,7 @@ pub struct Model {
     pub demand: Demand,
     /// The tiers, fastest first.
     pub memories: Vec<Memory>,
-    /// One processor ran the program, and is in one part of an object at a time.
+    /// One processor ran the program, and works through one part of an object at a time.
     pub alone: bool,
     /// What had to be assumed, one sentence each.
     pub notes: Vec<String>,
@@ -193,9 +197,9 @@ impl Model {
         step::time(interval.compute, interval.felt, &self.memories, &loads)
     }
 
-    /// Time of an interval in which a site that lies in several tiers is used in one, then in the next; those of several sites at the
-    /// same time, as far as their shares go. The rest is anywhere at any time, and so is what is asked beside the misses of a site whose
-    /// parts are not equally hot.
+    /// Time of an interval in which a site that lies in several tiers is worked through, in one and then in the next; several sites at the
+    /// same time, as far as their shares go. The rest is anywhere at any time, and so are loads that come one by one, and what is asked
+    /// beside the misses of a site whose parts are not equally hot.
     fn by_turns(&self, interval: &Interval, shares: &Shares) -> f64 {
         let rest = self.demand.sites;
         // Where in the interval a site's time in each tier ends, 0 to 1.
@@ -220,8 +224,8 @@ impl Model {
                 let even = shares.of(u.site) == shares.bytes_of(u.site);
                 shares.parts_of(u.site).enumerate().map(move |(k, part)| match f64::from(u8::from(k == tier)) {
                     _ if anywhere => part,
-                    here if even => Part::even(here),
-                    here => Part { misses: here, ..part },
+                    here if even => Part { ordered: here, bytes: here, ..part },
+                    here => Part { ordered: here, ..part },
                 })
             };
             time += (to - from) * self.at_once(interval, now);

@@ -20,21 +20,23 @@ pub struct Load {
 /// kernel that clears pages, or whoever fills memory in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Part {
-    /// 0 to 1.
-    pub misses: f64,
-    /// 0 to 1.
+    /// Of the loads that come one by one, 0 to 1.
+    pub random: f64,
+    /// Of all other misses, 0 to 1.
+    pub ordered: f64,
+    /// Of the bytes, 0 to 1.
     pub bytes: f64,
 }
 
 impl Part {
     /// A site's misses, wherever they are.
-    pub const MISSES: Part = Part { misses: 1.0, bytes: 0.0 };
+    pub const MISSES: Part = Part { random: 1.0, ordered: 1.0, bytes: 0.0 };
     /// What is asked for beside them.
-    pub const BESIDE: Part = Part { misses: 0.0, bytes: 1.0 };
+    pub const BESIDE: Part = Part { random: 0.0, ordered: 0.0, bytes: 1.0 };
 
     /// As much of the one as of the other.
     pub fn even(share: f64) -> Part {
-        Part { misses: share, bytes: share }
+        Part { random: share, ordered: share, bytes: share }
     }
 }
 
@@ -42,16 +44,26 @@ impl Load {
     /// Counts a part of a site's use in.
     pub fn add(&mut self, u: &Use, overlap: f64, part: Part) {
         let stored = u.stores.min(u.written);
-        self.waits += part.misses * u.waits(overlap);
-        self.reads += part.misses * u.misses() + part.bytes * u.beside;
-        self.writes += part.misses * stored + part.bytes * (u.written - stored);
+        self.waits += part.random * u.random_waits(overlap) + part.ordered * u.ordered_waits();
+        self.reads += part.random * u.random + part.ordered * (u.stream + u.stores) + part.bytes * u.beside;
+        self.writes += part.ordered * stored + part.bytes * (u.written - stored);
     }
 }
 
 impl Use {
     /// Latencies waited for.
     pub fn waits(&self, overlap: f64) -> f64 {
-        self.scale * (self.random / overlap + self.stream / AHEAD + self.stores / FILLS)
+        self.random_waits(overlap) + self.ordered_waits()
+    }
+
+    /// Latencies waited for by loads that come one by one.
+    fn random_waits(&self, overlap: f64) -> f64 {
+        self.scale * self.random / overlap
+    }
+
+    /// Latencies waited for by everything else.
+    fn ordered_waits(&self) -> f64 {
+        self.scale * (self.stream / AHEAD + self.stores / FILLS)
     }
 }
 
