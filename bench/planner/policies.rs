@@ -115,7 +115,7 @@ fn made_up(count: u64) -> Observed {
         id: SiteId(1 << 40),
         number: n as u64 + 1,
         at: p.at,
-        frame: frame.clone(),
+        frames: vec![frame.clone()],
     };
     let regions = timeline.iter().enumerate().map(begins).collect();
     Observed {

@@ -24,7 +24,7 @@ fn in_c() {
     assert!(labels.values().any(|l| l.starts_with("many (api.c:")), "{labels:?}");
     assert!(!labels.values().any(|l| l.contains("hwloc") || l.starts_with("hearth")), "{labels:?}");
     let marks: Vec<(String, u64)> =
-        observed.regions.iter().map(|r| (r.frame.source[0].function.clone(), r.number)).collect();
+        observed.regions.iter().map(|r| (r.frames[0].source[0].function.clone(), r.number)).collect();
     for expected in [("steps", 1), ("fill", 1), ("fill", 2), ("end of loop", 1)] {
         assert!(marks.contains(&(expected.0.to_string(), expected.1)), "{expected:?} is not in {marks:?}");
     }

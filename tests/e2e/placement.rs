@@ -223,7 +223,7 @@ fn moving_beside_the_program_loses_nothing() {
         let of = |s: &&model::SiteUse| s.site.label().starts_with(function);
         observed.sites.iter().filter(of).map(|s| s.site.id.to_string()).collect()
     };
-    let module = region.frame.module.as_ref().expect("a program");
+    let module = region.frames[0].module.as_ref().expect("a program");
     let moves = |number: usize| -> String {
         let to =
             ["tier = \"fast\"", "tier = \"slow\"", "tier = \"fast\", parts = \"21/64\", rest = \"slow\""][number % 3];
@@ -233,7 +233,7 @@ fn moving_beside_the_program_loses_nothing() {
             .map(|(id, to)| format!("{{ site = \"{id}\", {to} }}, "))
             .collect()
     };
-    let frame = format!("{}+{:#x}", module.name(), region.frame.offset);
+    let frame = format!("{}+{:#x}", module.name(), region.frames[0].offset);
     let each = |number: usize| {
         let moves = moves(number);
         format!(

@@ -94,7 +94,7 @@ fn phases_begin_with_parallel_regions() {
     let plain = room.plain(&command).expect(0).stdout;
     assert_eq!(room.record(&["--sampler", "none"], "p.hearth", &command).expect(0).stdout, plain);
     let observed = room.observed("p.hearth");
-    let told: Vec<_> = observed.regions.iter().map(|r| (r.number, r.frame.to_string())).collect();
+    let told: Vec<_> = observed.regions.iter().map(|r| (r.number, r.frames[0].to_string())).collect();
     let numbers: Vec<u64> = told.iter().map(|(n, _)| *n).collect();
     assert_eq!(numbers, [1, 2, 3, 4]);
     assert!(told.iter().all(|(_, frame)| frame.starts_with("main") && frame.contains("turns.c:")), "{told:?}");
@@ -116,7 +116,7 @@ fn regions_of_a_loaded_library_find_their_runtime() {
     assert_eq!(plain, "[3.0, 499503.0, 1999003.0, 4498503.0]\n");
     assert_eq!(room.record(&["--sampler", "none"], "p.hearth", &command).expect(0).stdout, plain);
     let regions = room.observed("p.hearth").regions;
-    let functions: std::collections::HashSet<_> = regions.iter().map(|r| r.frame.to_string()).collect();
+    let functions: std::collections::HashSet<_> = regions.iter().map(|r| r.frames[0].to_string()).collect();
     assert_eq!(functions.len(), 2, "{functions:?}");
     assert!(functions.iter().all(|f| f.starts_with("regions") || f.starts_with("inner")), "{functions:?}");
 }

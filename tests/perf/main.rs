@@ -28,6 +28,7 @@ fn touches(room: &Room, command: &[&str]) -> Observed {
         sampler: Sampler::FirstTouches,
         llc: None,
         platform: Err("not asked".into()),
+        phases: false,
         plan: None,
     };
     let recorded = record::record(&options, &mut |_| ()).expect("page-fault events work for every user");

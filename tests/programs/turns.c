@@ -4,12 +4,16 @@
  *
  * A turn is a parallel region in which one array, by turns, is read by so many loads (a million if not given) that wait for each other.
  * Of the arrays one is a variable. Each turn has a buffer of its own for what it prints. Built without OpenMP (turns-serial) it has no regions, and the
- * buffers are what a turn is known by; with MARKS (turns-marked) there is neither, and each turn says by hearth.h which array it is of. Prints `turn N: ARRAY PAGES-ON-NODE-0 PAGES-ON-NODE-1`, as the kernel tells in
+ * buffers are what a turn is known by; with MARKS (turns-marked) there is neither, and each turn says by hearth.h which array it is of; with MPI (turns.openmpi, turns.mpich) there is neither, and
+ * the ranks meet before each turn, for each array at another place. Prints `turn N: ARRAY PAGES-ON-NODE-0 PAGES-ON-NODE-1`, as the kernel tells in
  * the middle of each turn; at last, whether all loads were right.
  */
 #define _GNU_SOURCE
 #ifdef MARKS
 #include <hearth.h>
+#endif
+#ifdef MPI
+#include <mpi.h>
 #endif
 #include <stdint.h>
 #include <stdio.h>
@@ -42,7 +46,7 @@ static void **chase(void **p, long loads) {
   return p;
 }
 
-#ifdef MARKS
+#if defined MARKS || defined MPI
 static char *alloc_text(void) {
   static char text[1 << 16];
   return text;
@@ -65,7 +69,18 @@ static void say(char *text, long turn, const char *name, char *array) {
   fputs(text, stderr);
 }
 
+#ifdef MPI
+/* Each at a place of its own, which the compiler does not make one. */
+__attribute__((noinline, noclone)) static int meet_first(void) { return MPI_Barrier(MPI_COMM_WORLD) + 1; }
+__attribute__((noinline, noclone)) static int meet_second(void) { return MPI_Barrier(MPI_COMM_WORLD) + 2; }
+__attribute__((noinline, noclone)) static int meet_third(void) { return MPI_Barrier(MPI_COMM_WORLD) + 3; }
+static int (*const meet[ARRAYS])(void) = {meet_first, meet_second, meet_third};
+#endif
+
 int main(int argc, char **argv) {
+#ifdef MPI
+  MPI_Init(&argc, &argv);
+#endif
   if (argc != 2 && argc != 3) {
     fputs("usage: turns TURNS [LOADS]\n", stderr);
     return 2;
@@ -85,6 +100,9 @@ int main(int argc, char **argv) {
 #ifdef MARKS
     hearth_phase(name[a]);
 #endif
+#ifdef MPI
+    meet[a]();
+#endif
 #pragma omp parallel num_threads(2)
     {
 #pragma omp master
@@ -100,6 +118,9 @@ int main(int argc, char **argv) {
     const long times = turns / ARRAYS + (a < turns % ARRAYS), steps = (long)((unsigned long)(times * (loads / 2 * 2)) % LINES);
     right &= (char *)at[a] == array[a] + (uintptr_t)steps * STEP % LINES * LINE;
   }
+#ifdef MPI
+  MPI_Finalize();
+#endif
   puts(right ? "right" : "wrong");
   return right ? 0 : 1;
 }

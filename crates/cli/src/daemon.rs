@@ -34,6 +34,9 @@ pub struct Args {
     /// With --share-by: this group's part is so large; may be given several times
     #[arg(long, value_name = "NAME=SIZE", requires = "share_by", value_parser = reserve)]
     reserve: Vec<(String, Bytes)>,
+    /// End when the last program that it places has ended (as that of `hearth run --phases` does)
+    #[arg(long)]
+    while_needed: bool,
     #[command(flatten)]
     placing: crate::placing::Placing,
 }
@@ -87,7 +90,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         options.shares = Some(shares);
     }
-    let lived = daemon::run(&options, &socket, |notes| {
+    let lived = daemon::run(&options, &socket, args.while_needed, |notes| {
         notes.iter().for_each(|note| eprintln!("hearth: {note}"));
         eprintln!("hearth: the daemon listens at {}", socket.display());
     })?;

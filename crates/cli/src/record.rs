@@ -14,7 +14,7 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 EXAMPLES
   hearth record -- ./app --size 10            writes app.hearth
-  hearth record -o run1.hearth -- mpirun -n 2 ./app
+  hearth record --phases -- mpirun -n 2 ./app     all ranks of an MPI program, with its phases
   hearth record --sampler perf -- ./app       misses as the processor counts them (PEBS, IBS, SPE)
   hearth record --sampler none -- ./app       objects and residency only, no access samples
   hearth lab run -- hearth record --sampler lab -o app.hearth -- ./app
@@ -28,7 +28,7 @@ EXAMPLES
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "hearth record [OPTIONS] -- PROGRAM [ARGS]...")]
 pub struct Args {
-    /// Profile to write [default: PROGRAM.hearth in this folder]
+    /// Profile to write [default: PROGRAM.hearth in this folder, or PROGRAM.RANK.hearth of each rank of an MPI job]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Smallest allocation to record
@@ -42,6 +42,9 @@ pub struct Args {
     /// Last-level cache to estimate misses for [default: this machine's]
     #[arg(long, value_name = "SIZE")]
     llc: Option<Bytes>,
+    /// The program uses MPI: write down where its processes communicate, so that a plan can move objects then
+    #[arg(long)]
+    phases: bool,
     /// Place the objects by this plan, as `hearth run` does, and record that; `hearth diff` compares it with before
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
@@ -71,6 +74,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         threshold: if args.small { Bytes(1) } else { args.threshold },
         sampler,
         llc: args.llc,
+        phases: args.phases,
         plan,
         platform: platform::discover().map_err(|e| e.to_string()),
     };

@@ -7,6 +7,7 @@ use crate::counted::Counted;
 use crate::enforce::{Judge, Room};
 use crate::item::Item;
 use crate::journal::Journal;
+use crate::marks::{Marks, Whose};
 use crate::mover::{Done, Mover, Place};
 use crate::notes::{About, Notes};
 use crate::pages::{self, Refused};
@@ -97,6 +98,9 @@ pub struct Engine<'a> {
     interval: u32,
     began_ns: u64,
     phase: Phase,
+    /// What the program says of its phases, and the mark that the current one began with.
+    marks: Marks,
+    mark: Option<SiteId>,
     /// The first interval in which an access was seen.
     awake: Option<u32>,
     /// What was asked in the interval before, with so many samples.
@@ -169,6 +173,8 @@ impl<'a> Engine<'a> {
             interval: 1,
             began_ns: 0,
             phase: Phase::first(),
+            marks: Marks::default(),
+            mark: None,
             awake: None,
             before: Default::default(),
             asked: Rates::default(),
@@ -350,8 +356,8 @@ impl<'a> Engine<'a> {
         (rates, Lines::default(), samples)
     }
 
-    /// Another phase has begun, with this interval or the one before.
-    fn another_phase(&mut self, now: &Rates, samples: f64) {
+    /// Another phase has begun, with this interval or the one before; with this one, if a mark says so.
+    fn another_phase(&mut self, now: &Rates, samples: f64, mark: Option<SiteId>) {
         let with_before = self.phase.age(self.interval) > 1;
         self.anew = !with_before;
         let before = if with_before { self.before.0.clone() } else { Rates::default() };
@@ -371,7 +377,12 @@ impl<'a> Engine<'a> {
         let samples = samples + if with_before { self.before.1 } else { 0.0 };
         (self.asked, self.asked_in) = (before, f64::from(u8::from(with_before)));
         let tables = &self.tables;
-        if let Some((known, length)) = self.recall.began(|known| apart(tables, known, &seen, samples)) {
+        let known = match mark {
+            Some(mark) => self.recall.marked(mark),
+            None => self.recall.began(|known| apart(tables, known, &seen, samples)),
+        };
+        self.mark = mark;
+        if let Some((known, length)) = known {
             self.lived.recalled += 1;
             let counts = length.min(RECALLED);
             self.asked.add(&known.times(counts));
@@ -422,7 +433,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Aggregates what was asked of the records; gives the sum of what was asked of each tier in this interval, and in an interval of this phase in the mean, and all misses of this interval.
-    fn aggregate(&mut self, length_s: f64) -> (Vec<Lines>, Vec<Lines>, f64) {
+    fn aggregate(&mut self, now_ns: u64, length_s: f64) -> (Vec<Lines>, Vec<Lines>, f64) {
         let (rates, elsewhere, samples) = self.rates(length_s);
         let mut asked = vec![Lines::default(); self.places.len()];
         // Nobody knows where that is: as in the planner, where the kernel gives memory first.
@@ -441,12 +452,27 @@ impl<'a> Engine<'a> {
                 before.add(last, now);
             }
         }
-        if self.phase.over(self.interval, &expected, &before, (self.before.1, samples), lines) {
+        let whose = self.marks.over(now_ns, 1e9 * length_s);
+        let another = match whose {
+            Whose::Of(mark) => {
+                let another = self.mark != Some(mark);
+                self.phase.told(self.interval, another, lines);
+                another.then_some(Some(mark))
+            }
+            Whose::Between => None,
+            Whose::Nobody => {
+                self.phase.over(self.interval, &expected, &before, (self.before.1, samples), lines).then_some(None)
+            }
+        };
+        if let Some(mark) = another {
             self.lived.phases += 1;
-            self.another_phase(&rates, samples);
+            self.another_phase(&rates, samples, mark);
         }
-        self.asked.add(&rates);
-        self.asked_in += 1.0;
+        // What several phases asked for tells of none.
+        if whose != Whose::Between {
+            self.asked.add(&rates);
+            self.asked_in += 1.0;
+        }
         // A phase whose objects are made anew begins by writing them, which is not how it goes on.
         if self.anew && (2..=BEGINNING).contains(&self.phase.age(self.interval)) {
             let tables = &self.tables;
@@ -683,9 +709,15 @@ impl Sink for Engine<'_> {
     }
 
     fn site(&mut self, _: usize, site: SiteId, stack: &Stack) -> Result<(), Error> {
+        self.marks.site(site, stack);
         if self.board.is_some() || self.journal.is_on() {
             self.shown.stack(site, stack);
         }
+        Ok(())
+    }
+
+    fn region(&mut self, process: usize, region: SiteId, _: u64, time_ns: u64) -> Result<(), Error> {
+        self.marks.reached(process, region, time_ns);
         Ok(())
     }
 
@@ -739,6 +771,7 @@ impl Sink for Engine<'_> {
             rates.records.retain(|(of, _), _| *of != process);
         }
         self.recall.forget_all(process);
+        self.marks.ended(process);
         self.armed.forget(process);
         self.mover.forget(process);
         self.notes.ended(self.processes[process].pid as u32);
@@ -797,7 +830,7 @@ impl Sink for Engine<'_> {
         if !self.places.is_empty() {
             self.look();
             let counted = self.counts.then_some(self.counted.misses);
-            let (asked, usual, lines) = self.aggregate(length_ns / 1e9);
+            let (asked, usual, lines) = self.aggregate(now_ns, length_ns / 1e9);
             let lately = Lately {
                 interval: self.interval,
                 allocated: std::mem::take(&mut self.allocated),

@@ -22,6 +22,7 @@ mod engine;
 mod item;
 mod journal;
 mod known;
+mod marks;
 mod mover;
 mod notes;
 pub mod pages;
@@ -173,6 +174,7 @@ pub fn live(program: &Program, options: &Options) -> Result<(Outcome, Lived), Er
         name: program.name.clone(),
         args: program.args.clone(),
         runtime,
+        mpi: None,
         flags: flags::EVENTS | sampling.flags,
         threshold: options.threshold.0,
         faults_per_second: sampling.faults_per_second,

@@ -101,6 +101,19 @@ impl Phase {
         another
     }
 
+    /// An interval is over in which so many lines were asked for, and a mark has said whether another phase has begun with it.
+    pub fn told(&mut self, interval: u32, another: bool, lines: f64) {
+        if another {
+            if std::mem::replace(&mut self.begun, true) {
+                self.remember(interval - self.since, self.lines);
+            }
+            (self.since, self.lines) = (interval, 0.0);
+        }
+        self.odd = false;
+        self.lines += lines;
+        self.latest = lines;
+    }
+
     fn changes(&mut self, interval: u32, expected: &Difference, before: &Difference, samples: (f64, f64)) -> bool {
         self.odd = expected.expected() && expected.drift(samples.1).is_some();
         // Before anything was seen there was no phase. Later, all that it asked for is gone.

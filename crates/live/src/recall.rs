@@ -3,6 +3,7 @@
 //! are needed when it begins (Unimem, SC 2017, section 3.3: a helper moves ahead of the phase; there phases lie between MPI calls, here they are recognised).
 
 use crate::rates::Rates;
+use model::SiteId;
 
 /// Phases that are remembered.
 const KNOWN: usize = 8;
@@ -21,6 +22,8 @@ struct Known {
     cut: bool,
     /// What came after it.
     next: Option<usize>,
+    /// The mark that it begins with, if marks tell.
+    mark: Option<SiteId>,
     /// When it began last, in phases.
     began: u64,
 }
@@ -59,6 +62,18 @@ impl Recall {
     /// it asks for, and for how many intervals.
     pub fn began(&mut self, apart: impl Fn(&Rates) -> Option<f64>) -> Option<(&Rates, f64)> {
         let new = self.nearest(apart).unwrap_or_else(|| self.place());
+        self.enter(new)
+    }
+
+    /// The phase of a mark has begun. Gives what is known of it, as [`Recall::began`].
+    pub fn marked(&mut self, mark: SiteId) -> Option<(&Rates, f64)> {
+        let known = self.known.iter().position(|k| k.mark == Some(mark));
+        let new = known.unwrap_or_else(|| self.place());
+        self.known[new].mark = Some(mark);
+        self.enter(new)
+    }
+
+    fn enter(&mut self, new: usize) -> Option<(&Rates, f64)> {
         if let Some(before) = self.current.and_then(|i| self.known.get_mut(i)) {
             before.next = Some(new);
         }
@@ -70,7 +85,8 @@ impl Recall {
 
     /// The current phase was taken for a new one, and more of it has been seen now. Whether it is known after all.
     pub fn recognised(&mut self, apart: impl Fn(&Rates) -> Option<f64>) -> bool {
-        let Some(new) = self.current.filter(|&i| self.known[i].seen.is_none()) else { return false };
+        let new = |i: usize| self.known[i].seen.is_none() && self.known[i].mark.is_none();
+        let Some(new) = self.current.filter(|&i| new(i)) else { return false };
         let Some(found) = self.nearest(apart) else { return false };
         self.known.iter_mut().filter(|k| k.next == Some(new)).for_each(|k| k.next = Some(found));
         self.known[found].began = std::mem::take(&mut self.known[new].began);
@@ -81,7 +97,8 @@ impl Recall {
     /// The phase that asked for what is nearest to what is asked for now.
     fn nearest(&self, apart: impl Fn(&Rates) -> Option<f64>) -> Option<usize> {
         let alike = |(i, k): (usize, &Known)| Some((apart(&k.seen.as_ref()?.0)?, i));
-        self.known.iter().enumerate().filter_map(alike).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, i)| i)
+        let told_by_access = self.known.iter().enumerate().filter(|(_, k)| k.mark.is_none());
+        told_by_access.filter_map(alike).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, i)| i)
     }
 
     /// A place for a phase that was never seen: that of the one which has not come for longest, if there is no other.
@@ -197,6 +214,21 @@ mod tests {
         assert_eq!(recall.next().map(|(_, length)| length), Some(2.0), "twice is");
         recall.forget(0, 1);
         assert!(recall.next().is_some_and(|(rates, _)| rates.records.is_empty()));
+    }
+
+    #[test]
+    fn a_marked_phase_is_known_by_its_mark_whatever_it_asks_for() {
+        let mut recall = Recall::default();
+        let (a, b) = (SiteId(1), SiteId(2));
+        for mark in [a, b, a] {
+            recall.marked(mark);
+            recall.ended(rates(mark.0), 10.0);
+        }
+        assert!(recall.marked(b).is_some_and(|(known, length)| known.records.contains_key(&(0, 2)) && length == 10.0));
+        assert!(recall.next().is_some_and(|(next, _)| next.records.contains_key(&(0, 1))));
+        recall.ended(rates(7), 10.0);
+        assert!(recall.began(like(7)).is_none(), "what no mark tells is another phase");
+        assert!(recall.marked(SiteId(3)).is_none() && !recall.recognised(like(7)));
     }
 
     #[test]

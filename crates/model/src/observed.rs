@@ -249,17 +249,17 @@ impl Loss {
     }
 }
 
-/// The beginning of a parallel region in the first thread of a process.
+/// The beginning of a parallel region in the first thread of a process, or what is told as one: the program's mark, or an operation of MPI.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Region {
-    /// Its function, as a site of one frame.
+    /// Its function or name, as a site of one frame, or where the operation was called.
     pub id: SiteId,
-    /// How many times one of this function began so far, from 1.
+    /// How many times one of this id began so far, from 1.
     pub number: u64,
     /// When, since the start of the run.
     pub at: Nanos,
-    /// The function.
-    pub frame: Frame,
+    /// The function or name, or the call stack, innermost first; never empty.
+    pub frames: Vec<Frame>,
 }
 
 /// A whole profile, summed up.

@@ -43,19 +43,19 @@ impl Plan {
     }
 }
 
-/// A phase: it begins with a parallel region or an allocation, and says of some sites where their objects are from then on.
+/// A phase: it begins with a parallel region, a mark, an operation of MPI or an allocation, and says of some sites where their objects are from then on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedPhase {
-    /// The region's function, as a site of one frame; or the site that allocates.
+    /// The region's function, as a site of one frame; or where MPI is called; or the site that allocates.
     pub begins: SiteId,
     /// Which beginning of a region of this function it is, or which allocation of this site, from 1.
     pub number: u64,
     /// It begins anew with each so many after that; none: it begins once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<NonZeroU64>,
-    /// The region's function; none: it begins with an allocation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub frame: Option<Frame>,
+    /// The region's function, or the call stack of an operation of MPI; empty: it begins with an allocation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frames: Vec<Frame>,
     /// What moves, in this order: what leaves a faster tier first.
     #[serde(rename = "move")]
     pub moves: Vec<PlannedMove>,
@@ -136,12 +136,16 @@ impl Plan {
 
     /// What a phase begins with, in words.
     pub fn begins(&self, phase: &PlannedPhase) -> String {
-        let first = match &phase.frame {
-            Some(frame) => {
+        let first = match phase.frames.as_slice() {
+            [frame] => {
                 let function = frame.source.first().map_or_else(|| frame.place(), |line| line.function.clone());
                 format!("beginning {} of {function}", phase.number)
             }
-            None => {
+            [frame, ..] => {
+                let place = frame.source.first().map_or_else(|| frame.place(), |line| line.to_string());
+                format!("call {} of MPI at {place}", phase.number)
+            }
+            [] => {
                 let site = self.sites.iter().find(|s| s.id == phase.begins);
                 let label = site.map_or_else(|| phase.begins.to_string(), |s| s.label.clone());
                 format!("allocation {} of {label}", phase.number)

@@ -86,18 +86,18 @@ pub fn assemble(policy: &str, task: &Task<'_>, decision: Decision) -> Plan {
             tier: name(to.tier),
             split: Parts::spread(to.parts).map(|parts| Split { parts, rest: name(to.rest) }),
         };
-        let (begins_with, frame) = match begins.event.kind {
+        let (begins_with, frames) = match begins.event.kind {
             Kind::Region(function) => {
                 let of = |r: &&model::observed::Region| r.id == function;
-                (function, Some(observed.regions.iter().find(of)?.frame.clone()))
+                (function, observed.regions.iter().find(of)?.frames.clone())
             }
-            Kind::Allocation(site) => (id(site), None),
+            Kind::Allocation(site) => (id(site), Vec::new()),
         };
         Some(PlannedPhase {
             begins: begins_with,
             number: begins.event.number,
             every: begins.every.and_then(NonZeroU64::new),
-            frame,
+            frames,
             moves: step.moves.into_iter().map(moved).collect(),
         })
     });

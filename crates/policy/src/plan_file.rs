@@ -131,18 +131,19 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
     for phase in &plan.phases {
         writeln!(out, "\n[[phase]]")?;
         let label = |id| plan.sites.iter().find(|s| s.id == id).map_or("", |s| &s.label).replace(char::is_control, " ");
-        let with = match &phase.frame {
-            Some(frame) if frame.is_name() => "the program says this name (hearth_phase)".to_string(),
-            Some(_) => "a parallel region of the function below".to_string(),
-            None => format!("an allocation of {}", label(phase.begins)),
+        let with = match phase.frames.as_slice() {
+            [frame] if frame.is_name() => "the program says this name (hearth_phase)".to_string(),
+            [_] => "a parallel region of the function below".to_string(),
+            [_, ..] => "an operation of MPI, called from here (hearth run --phases)".to_string(),
+            [] => format!("an allocation of {}", label(phase.begins)),
         };
         writeln!(out, "begins = {}  # {with}", quoted(&phase.begins.to_string()))?;
         writeln!(out, "number = {}  # which one of them", phase.number)?;
         if let Some(every) = phase.every {
             writeln!(out, "every = {every}  # and again with each so many after it")?;
         }
-        if let Some(frame) = &phase.frame {
-            write_frames(out, std::slice::from_ref(frame), modules)?;
+        if !phase.frames.is_empty() {
+            write_frames(out, &phase.frames, modules)?;
         }
         writeln!(out, "move = [  # first to last")?;
         for m in &phase.moves {
@@ -233,8 +234,7 @@ impl ModuleNames {
     fn of(plan: &Plan) -> ModuleNames {
         let mut names = ModuleNames { in_order: Vec::new(), by_module: HashMap::new() };
         let mut taken: HashSet<String> = HashSet::new();
-        let frames =
-            plan.sites.iter().flat_map(|s| &s.frames).chain(plan.phases.iter().filter_map(|p| p.frame.as_ref()));
+        let frames = plan.sites.iter().flat_map(|s| &s.frames).chain(plan.phases.iter().flat_map(|p| &p.frames));
         for module in frames.filter_map(|f| f.module.as_ref()) {
             if names.by_module.contains_key(module) {
                 continue;
@@ -466,20 +466,21 @@ fn phases(
             },
             None => None,
         };
-        let frame = match table.frames.map(|all| frames(&all, modules).map(<[Frame; 1]>::try_from)).transpose()? {
-            Some(Ok([frame])) => Some(frame),
-            Some(Err(_)) => return Err((table.begins.span(), "`frames` of a phase are its one function".to_string())),
-            None => None,
-        };
+        let frames = table.frames.map(|all| frames(&all, modules)).transpose()?;
+        if frames.as_ref().is_some_and(Vec::is_empty) {
+            let problem = "`frames` of a phase are its function or the call stack of an operation of MPI; leave them out of one that begins with an allocation";
+            return Err((table.begins.span(), problem.to_string()));
+        }
+        let frames = frames.unwrap_or_default();
         let allocates = |s: &PlannedSite| s.id == begins && s.kind == SiteKind::Allocation;
-        if frame.is_none() && !sites.iter().any(allocates) {
+        if frames.is_empty() && !sites.iter().any(allocates) {
             let problem = format!(
-                "no site of this plan allocates as {begins}; a phase begins with an allocation of one, or with a parallel region whose function is its `frames`"
+                "no site of this plan allocates as {begins}; a phase begins with an allocation of one, or with a parallel region whose function, or an operation of MPI whose call stack, is its `frames`"
             );
             return Err((table.begins.span(), problem));
         }
         let moves = table.moves.into_iter().map(moved).collect::<Result<_, _>>()?;
-        Ok(PlannedPhase { begins, number: table.number.into_inner(), every, frame, moves })
+        Ok(PlannedPhase { begins, number: table.number.into_inner(), every, frames, moves })
     };
     tables.into_iter().map(phase).collect()
 }

@@ -24,7 +24,7 @@ fn by_turns(rows: &[&[f64]]) -> Observed {
         id: SiteId(77),
         number: n as u64 + 1,
         at: Nanos(p.at.0 + 3_000_000),
-        frame: frame.clone(),
+        frames: vec![frame.clone()],
     };
     seen.regions = seen.timeline.iter().enumerate().map(begins).collect();
     seen
@@ -193,7 +193,7 @@ fn the_iterations_of_a_loop_are_one() {
     assert!((solved.time / least(&task, 3, 1) - 1.0).abs() < 1e-9, "{} {}", solved.time, least(&task, 3, 1));
     assert!(solved.bound <= solved.time, "{} {}", solved.bound, solved.time);
     let plan = policies::find("exact").unwrap().decide(&seen, &machine, &options).unwrap();
-    let told = |p: &PlannedPhase| (p.begins, p.number, p.every.map(|e| e.get()), p.frame.is_some());
+    let told = |p: &PlannedPhase| (p.begins, p.number, p.every.map(|e| e.get()), !p.frames.is_empty());
     assert_eq!(
         plan.phases.iter().map(told).collect::<Vec<_>>()[..2],
         [(SiteId(77), 3, Some(3), true), (SiteId(77), 5, Some(3), true)]
@@ -245,8 +245,8 @@ fn phases_begin_with_allocations_too() {
     seen.sites.push(buffer);
     let (machine, options) = (two(), room(1));
     let plan = policies::find("exact").unwrap().decide(&seen, &machine, &options).unwrap();
-    let told = |p: &PlannedPhase| (p.begins, p.number, p.every.map(|e| e.get()), p.frame.clone());
-    let expected = [(SiteId(3), 1, Some(2), None), (SiteId(3), 2, Some(2), None)];
+    let told = |p: &PlannedPhase| (p.begins, p.number, p.every.map(|e| e.get()), p.frames.len());
+    let expected = [(SiteId(3), 1, Some(2), 0), (SiteId(3), 2, Some(2), 0)];
     assert_eq!(plan.phases.iter().map(told).collect::<Vec<_>>(), expected);
     assert_eq!(plan.moves_of(SiteId(1))[0], "dram as of allocation 1 of f3 (app.c:3), and of each 2nd after it");
     let text = hearth_policy::plan_file::to_toml(&plan);
@@ -367,7 +367,7 @@ fn a_phase_of_several_regions_is_one_of_a_loop() {
     let mut numbers = [0; 3];
     let mut begins = |kind: u64, at: u64| {
         numbers[kind as usize] += 1;
-        Region { id: SiteId(77 + kind), number: numbers[kind as usize], at: Nanos(at), frame: frame.clone() }
+        Region { id: SiteId(77 + kind), number: numbers[kind as usize], at: Nanos(at), frames: vec![frame.clone()] }
     };
     let mut regions = vec![begins(0, interval / 2)];
     for phase in 0..14 {

@@ -40,14 +40,14 @@ fn example() -> Plan {
         begins: SiteId(0xfeed),
         number: 3,
         every: NonZeroU64::new(2),
-        frame: Some(frame),
+        frames: vec![frame],
         moves: vec![moved(SiteId(2), "cxl"), moved(SiteId(0x1a2b_3c4d_5e6f_7081), "dram")],
     }];
     plan.phases.push(PlannedPhase {
         begins: SiteId(3),
         number: 2,
         every: None,
-        frame: None,
+        frames: vec![],
         moves: vec![PlannedMove { site: SiteId(2), tier: "dram".into(), split: None }],
     });
     plan
@@ -170,7 +170,7 @@ fn bad_plans_are_explained_with_their_line() {
             "number = 2  # which one of them\n",
             "number = 2\nframes = []\n",
             "begins = \"0000000000000003\"",
-            "`frames` of a phase are its one function",
+            "`frames` of a phase are its function or the call stack of an operation of MPI",
         ),
         (
             "begins = \"0000000000000003\"",
@@ -260,7 +260,7 @@ prop_compose! {
         words in (text(), prop::collection::vec(text(), 0..3), text(), any::<u64>()),
         names in prop::collection::hash_set("[a-z0-9]{1,8}", 1..4),
         tiers in prop::collection::vec((prop::collection::vec(any::<u32>(), 0..3), prop::option::of(1u64..i64::MAX as u64), prop::option::of("[ -~]{0,9}")), 4),
-        phases in prop::collection::vec((any::<u64>(), 1u64..1 << 40, frame(), prop::collection::vec((any::<u64>(), any::<prop::sample::Index>()), 0..3)), 0..3),
+        phases in prop::collection::vec((any::<u64>(), 1u64..1 << 40, prop::collection::vec(frame(), 1..4), prop::collection::vec((any::<u64>(), any::<prop::sample::Index>()), 0..3)), 0..3),
         sites in prop::collection::btree_map(any::<u64>(), (text(), any::<prop::sample::Index>(), 0.0f64..=1.0, 0u64..i64::MAX as u64, prop::option::of(0u64..1 << 40), prop::collection::vec(frame(), 0..4)), 0..5),
     ) -> Plan {
         let names: Vec<String> = names.into_iter().collect();
@@ -280,8 +280,8 @@ prop_compose! {
                 id: SiteId(id), why: label.clone(), label, tier: tier.get(&names).clone(), miss_share,
                 peak: Bytes(peak), resident: resident.map(Bytes), frames,
             }).collect(),
-            phases: phases.into_iter().map(|(begins, number, frame, moves)| PlannedPhase {
-                begins: SiteId(begins), number, every: NonZeroU64::new(number / 2), frame: Some(frame),
+            phases: phases.into_iter().map(|(begins, number, frames, moves)| PlannedPhase {
+                begins: SiteId(begins), number, every: NonZeroU64::new(number / 2), frames,
                 moves: moves.into_iter().map(|(site, tier)| PlannedMove {
                     site: SiteId(site), split: split_of(site, &names, tier.get(&names)), tier: tier.get(&names).clone(),
                 }).collect(),

@@ -584,8 +584,9 @@ fn regions(db: &Connection, stacks: &HashMap<i64, Site>) -> Result<Vec<Region>> 
     let mut out = Vec::new();
     let mut rows = s.query([])?;
     while let Some(r) = rows.next()? {
-        if let Some((id, frame)) = stacks.get(&r.get(0)?).and_then(|s| Some((s.id, s.frames.first()?.clone()))) {
-            out.push(Region { id, number: unsigned(r, 1)?, at: Nanos(unsigned(r, 2)?), frame });
+        if let Some(s) = stacks.get(&r.get(0)?).filter(|s| !s.frames.is_empty()) {
+            let (number, at) = (unsigned(r, 1)?, Nanos(unsigned(r, 2)?));
+            out.push(Region { id: s.id, number, at, frames: s.frames.clone() });
         }
     }
     Ok(out)

@@ -5,7 +5,7 @@
 //! section VI).
 
 use crate::{Error, rebuilt, statics};
-use model::{Module, Plan, PlannedSite, PlannedTier, SiteId, SiteKind};
+use model::{Module, Plan, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt;
@@ -75,11 +75,12 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
         if now.build_id == module.build_id {
             continue;
         }
-        let frames: Vec<_> = plan
-            .sites
-            .iter()
-            .filter(|s| s.kind != SiteKind::Static)
-            .flat_map(|s| s.frames.iter().map(move |f| (s.id, f)))
+        let stacks = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).map(|s| (s.id, &s.frames));
+        // Of a region's function there is no call to find it by.
+        let calls = plan.phases.iter().filter(|p| p.frames.len() > 1).map(|p| (p.begins, &p.frames));
+        let frames: Vec<_> = stacks
+            .chain(calls)
+            .flat_map(|(id, frames)| frames.iter().map(move |f| (id, f)))
             .filter(|(_, f)| f.module.as_ref() == Some(module))
             .collect();
         let found = rebuilt::find(&now, frames.iter().map(|(_, f)| *f)).map_err(Error)?;
@@ -94,7 +95,8 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
                 }
             }
         }
-        match plan.phases.iter().filter(|p| p.frame.as_ref().and_then(|f| f.module.as_ref()) == Some(module)).count() {
+        let function = |p: &&PlannedPhase| matches!(p.frames.as_slice(), [f] if f.module.as_ref() == Some(module));
+        match plan.phases.iter().filter(function).count() {
             0 => {}
             n => notes.push(format!(
                 "{} was rebuilt since it was profiled, and {n} phases begin in it: parallel regions are not found again in another build, so nothing moves with these",
@@ -180,7 +182,7 @@ fn variables(
 
 /// The plan's modules, each once.
 fn modules(plan: &Plan) -> Vec<Module> {
-    let frames = plan.sites.iter().flat_map(|s| &s.frames).chain(plan.phases.iter().filter_map(|p| p.frame.as_ref()));
+    let frames = plan.sites.iter().flat_map(|s| &s.frames).chain(plan.phases.iter().flat_map(|p| &p.frames));
     let mut all: Vec<Module> = frames.filter_map(|f| f.module.clone()).collect();
     all.sort();
     all.dedup();

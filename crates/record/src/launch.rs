@@ -37,6 +37,8 @@ pub struct Launch {
     pub args: Vec<OsString>,
     /// The runtime, as found by [`find_runtime`].
     pub runtime: PathBuf,
+    /// The library that tells where phases of MPI programs begin, as found by [`find_mpi`], if it is to be preloaded too.
+    pub mpi: Option<PathBuf>,
     /// [`wire::session::flags`].
     pub flags: u64,
     /// Smallest allocation managed.
@@ -70,6 +72,18 @@ pub struct Outcome {
     pub tally: Tally,
     /// What was lost, summed by kind.
     pub losses: Vec<Loss>,
+}
+/// Finds libhearth_mpi.so beside the runtime.
+pub fn find_mpi(runtime: &Path) -> Result<PathBuf, Error> {
+    let path = runtime.with_file_name("libhearth_mpi.so");
+    match path.exists() {
+        true => Ok(path),
+        false => Err(Error(format!(
+            "--phases needs {}, and it is not there; it belongs beside {}",
+            path.display(),
+            runtime.display()
+        ))),
+    }
 }
 /// Finds libhearth.so: `$HEARTH_LIBRARY`, beside the `hearth` command, or in `../lib/hearth` from there.
 pub fn find_runtime() -> Result<PathBuf, Error> {
@@ -224,7 +238,7 @@ impl Launch {
     fn start(&self, session: &Path, signals: &Signals, policy: Option<Policy>) -> Result<Child, Error> {
         let mut command = Command::new(&self.program);
         command.arg0(&self.name).args(&self.args);
-        dress(&mut command, &self.runtime, session)?;
+        dress(&mut command, &self.runtime, self.mpi.as_deref(), session)?;
         let before = signals.0.clone();
         let files = open_files::before();
         // SAFETY: both calls are async-signal-safe, and the closure allocates nothing.
@@ -252,8 +266,8 @@ pub fn stay_on(node: u32) {
 }
 
 /// Gives a command the environment that makes its process, and all that it starts, part of a session.
-pub fn dress(command: &mut Command, runtime: &Path, session: &Path) -> Result<(), Error> {
-    command.env(ENV, session).env_remove(PROGRAM_POLICY).env("LD_PRELOAD", preload(runtime, session)?);
+pub fn dress(command: &mut Command, runtime: &Path, mpi: Option<&Path>, session: &Path) -> Result<(), Error> {
+    command.env(ENV, session).env_remove(PROGRAM_POLICY).env("LD_PRELOAD", preload(runtime, mpi, session)?);
     // A program of the tree that is built with AddressSanitizer would refuse to start with anything preloaded. The
     // runtime does nothing in it.
     let mut sanitiser = std::env::var_os("ASAN_OPTIONS").unwrap_or_default();
@@ -289,20 +303,24 @@ fn follow(watch: &mut Watch<'_>, child: &mut Child) -> Result<ExitStatus, Error>
     }
 }
 
-/// The runtime before whatever the user preloads. The loader splits the list at blanks and colons, so a path with
+/// Hearth's libraries before whatever the user preloads. The loader splits the list at blanks and colons, so a path with
 /// such a character goes by a link in the session directory.
-fn preload(runtime: &Path, session: &Path) -> Result<OsString, Error> {
+fn preload(runtime: &Path, mpi: Option<&Path>, session: &Path) -> Result<OsString, Error> {
     let plain = |p: &OsStr| !p.as_encoded_bytes().iter().any(|b| b" \t\n:".contains(b));
-    let mut list = if plain(runtime.as_os_str()) {
-        runtime.as_os_str().to_owned()
-    } else {
-        let link = session.join("libhearth.so");
-        match std::os::unix::fs::symlink(runtime, &link) {
-            Err(_) if std::fs::read_link(&link).is_ok_and(|there| there == runtime) => {}
-            made => made.map_err(|e| Error(format!("cannot link {} into the session: {e}", runtime.display())))?,
+    let mut list = OsString::new();
+    for library in std::iter::once(runtime).chain(mpi) {
+        list.push(if list.is_empty() { "" } else { ":" });
+        if plain(library.as_os_str()) {
+            list.push(library);
+            continue;
         }
-        link.into_os_string()
-    };
+        let link = session.join(library.file_name().unwrap_or_default());
+        match std::os::unix::fs::symlink(library, &link) {
+            Err(_) if std::fs::read_link(&link).is_ok_and(|there| there == library) => {}
+            made => made.map_err(|e| Error(format!("cannot link {} into the session: {e}", library.display())))?,
+        }
+        list.push(link);
+    }
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()) {
         list.push(":");
         list.push(others);

@@ -3,7 +3,7 @@
 use crate::chunks::Chunks;
 use crate::churn::{Churn, Told};
 use crate::follow::{Object, Quiet, RawFrame, Sink, Stack, Started, Visit};
-use crate::launch::{Launch, Outcome, find_runtime};
+use crate::launch::{Launch, Outcome, find_mpi, find_runtime};
 use crate::misses::{ChunkMisses, Counts, Place, Source, Sourced};
 use crate::perf::open::Scope;
 use crate::residency::SitePages;
@@ -45,6 +45,8 @@ pub struct Options {
     pub sampler: Sampler,
     /// Last-level cache to estimate misses for; none: this machine's.
     pub llc: Option<Bytes>,
+    /// Phases begin with operations of MPI, too.
+    pub phases: bool,
     /// The plan that guides the run, if one does.
     pub plan: Option<Plan>,
     /// The machine, if it could be found out, or why not.
@@ -91,6 +93,9 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         Some(path) => path.clone(),
         None => {
             let mut name = program.file_name().unwrap_or_default().to_owned();
+            if let Some(rank) = rank(|name| std::env::var(name).ok()) {
+                name.push(format!(".{rank}"));
+            }
             name.push(".hearth");
             name.into()
         }
@@ -124,6 +129,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         program,
         name: options.program.clone(),
         args: options.args.clone(),
+        mpi: options.phases.then(|| find_mpi(&runtime)).transpose()?,
         runtime,
         flags: flags::EVENTS | sampling.flags | guided,
         threshold: threshold.0,
@@ -148,6 +154,12 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
     }
     let notes = guide.map_or(Vec::new(), |g| g.notes);
     Ok(Recorded { chosen: sampling.chosen, outcome, profile: output, notes })
+}
+
+/// The rank of an MPI job as which this command was started: each has a profile of its own then. What Open MPI, PMIx and PMI (MPICH, Slurm, Flux) say.
+fn rank(environment: impl Fn(&str) -> Option<String>) -> Option<u32> {
+    let said = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"].into_iter().find_map(environment)?;
+    said.parse().ok()
 }
 
 /// After the run: source forms, losses of the run as a whole, estimates.

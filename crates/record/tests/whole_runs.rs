@@ -183,6 +183,7 @@ fn run_here(folder: &Path) -> Result<Recorded, record::Error> {
         threshold: Bytes(4096),
         sampler: Sampler::PageFault { faults_per_second: 500, most_ppm: 100_000 },
         llc: Some(Bytes(1 << 20)),
+        phases: false,
         plan: None,
         platform: Err("not asked".into()),
     };

@@ -70,7 +70,7 @@ fn what_moves_in_one_plan_only_is_told() {
         begins: SiteId(9),
         number: 3,
         every: None,
-        frame: Some(Frame { module: None, offset: 0, source: vec![source] }),
+        frames: vec![Frame { module: None, offset: 0, source: vec![source] }],
         moves: vec![to(1, "cxl"), to(2, "dram")],
     }];
     let text = plan_diff_table(&plan_diff(&before, &after), 100, 15);

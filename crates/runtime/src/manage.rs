@@ -207,6 +207,16 @@ pub fn reached(name: &[u8]) {
     }
 }
 
+/// The program has come to a place at which a phase begins. Only its first thread counts, as for regions.
+#[inline(never)]
+pub fn arrives() {
+    let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
+    process::adopt(busy.0, false);
+    if process::info().is_some_and(|h| h.pid.load(Relaxed) == busy.0.tid.get()) {
+        regions::arrives(busy.0);
+    }
+}
+
 /// The program has an object of its own making, that it has placed itself on this node: no plan binds it. Its site is its name or, without one, the
 /// call stack.
 #[inline(never)]

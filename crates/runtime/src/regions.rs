@@ -22,11 +22,11 @@ const APART_NS: u64 = 200_000;
 static ON: AtomicBool = AtomicBool::new(false);
 static LAST_TOLD: AtomicU64 = AtomicU64::new(0);
 
-/// A function of regions, or a name that the program reaches. Only the process's first thread uses it.
+/// A function of regions, or a name or place that the program reaches. Only the process's first thread uses it.
 struct Region {
-    /// Address, or a number of the name's that is none; 0: free.
+    /// Address, or a number of the name's or place's that is none; 0: free.
     function: AtomicUsize,
-    /// Its id, as a site of one frame.
+    /// Its id, as a site: of one frame, or of a place's call stack.
     id: AtomicU64,
     /// Beginnings so far.
     count: Count,
@@ -70,6 +70,12 @@ pub fn reached(thread: &Thread, name: &[u8]) {
     // No function has such an address.
     let id = identity::name_id(name);
     happens(thread, id as usize | 1 << 63, || id, |id| told::publish(thread, id, name));
+}
+
+/// The first thread has come to a place that its call stack tells ([`crate::told`]).
+pub fn arrives(thread: &Thread) {
+    let id = stack::callers_site_id(thread);
+    happens(thread, id as usize | 1 << 63, || id, |id| stack::publish(thread, id, None, true));
 }
 
 fn happens(thread: &Thread, key: usize, id: impl Fn() -> u64, publish: impl Fn(u64) -> bool) {

@@ -1,6 +1,6 @@
 //! What the program says in code: objects that it has placed itself, their names, and what it has reached.
 //!
-//! The C interface's library (`crates/api`) looks these functions up by name and calls them; without it nobody does. A name is a site of one
+//! The C interface's library (`crates/api`) and that for MPI programs (`crates/mpi`) look these functions up by name and call them; without these nobody does. A name is a site of one
 //! frame, in a module that no file is, so that profiles and plans know it in the next build of the program, too.
 
 use crate::mapping::{self, Mapping};
@@ -91,6 +91,14 @@ pub unsafe extern "C" fn hearth_runtime_mark(name: *const u8, len: usize) {
     // SAFETY: the caller's.
     if let Some(name) = unsafe { text(name, len) }.filter(|name| !name.is_empty() && mapping::managing()) {
         manage::reached(name);
+    }
+}
+
+/// It has reached the place whose call stack this is, of which the innermost frames, of the library that calls, are left out.
+#[unsafe(no_mangle)]
+pub extern "C" fn hearth_runtime_arrives() {
+    if mapping::managing() {
+        manage::arrives();
     }
 }
 

@@ -34,8 +34,10 @@ pub fn socket() -> PathBuf {
 }
 
 /// Why there is no answer.
-enum Silence {
-    /// There is nobody to ask, or something else is wrong.
+pub(super) enum Silence {
+    /// There is nobody to ask.
+    Nobody(Error),
+    /// Something is wrong.
     Error(Error),
     /// A daemon is there and says nothing: it was stopped, or has too much to do.
     Late(Error),
@@ -43,7 +45,7 @@ enum Silence {
 
 /// Asks the daemon at a socket; if none is given the user's own, or else root's.
 pub fn ask(at: Option<&Path>, what: Request) -> Result<Reply, Error> {
-    ask_within(at, what, PATIENCE).map_err(|(Silence::Error(e) | Silence::Late(e))| e)
+    ask_within(at, what, PATIENCE).map_err(|(Silence::Nobody(e) | Silence::Error(e) | Silence::Late(e))| e)
 }
 
 fn ask_within(at: Option<&Path>, what: Request, patience: Duration) -> Result<Reply, Silence> {
@@ -65,7 +67,8 @@ fn ask_within(at: Option<&Path>, what: Request, patience: Duration) -> Result<Re
     }
     let Some((place, mut stream)) = found else {
         let place = places.first().map(|p| p.display().to_string()).unwrap_or_default();
-        return Err(say(format!("no daemon listens at {place}; start one with `hearth daemon`")));
+        let nobody = format!("no daemon listens at {place}; start one with `hearth daemon`");
+        return Err(Silence::Nobody(Error(nobody)));
     };
     let me = Owner::me();
     match peer_of(&stream) {
@@ -121,22 +124,29 @@ pub fn gone(pid: u32) -> Result<(), Error> {
     }
 }
 
+/// The session of this user's programs, and the runtime, of a daemon.
+pub(super) fn ask_to_attach(at: Option<&Path>) -> Result<(PathBuf, PathBuf), Silence> {
+    match ask_within(at, Request::Attach, STARTED)? {
+        Reply::Attached { session, runtime } => Ok((session, runtime)),
+        _ => Err(Silence::Error(Error(
+            "the daemon gave another answer than was asked for; is it of another version?".into(),
+        ))),
+    }
+}
+
 /// Turns this process into the program, in the daemon's session; without one, and with a sentence, if the daemon says nothing. Returns if that is
 /// not possible.
 pub fn attach(at: Option<&Path>, program: &Program) -> Result<std::convert::Infallible, Error> {
     let path = program::check(&program.name)?;
     let mut command = Command::new(&path);
     command.arg0(&program.name).args(&program.args);
-    match ask_within(at, Request::Attach, STARTED) {
-        Ok(Reply::Attached { session, runtime }) => {
-            dress(&mut command, &runtime, &session)?;
+    match ask_to_attach(at) {
+        Ok((session, runtime)) => {
+            dress(&mut command, &runtime, None, &session)?;
             // This process, which becomes the program: all that descends from it is one job, whoever of it reports.
             command.env(JOB, std::process::id().to_string());
         }
-        Ok(_) => {
-            return Err(Error("the daemon gave another answer than was asked for; is it of another version?".into()));
-        }
-        Err(Silence::Error(e)) => return Err(e),
+        Err(Silence::Nobody(e) | Silence::Error(e)) => return Err(e),
         Err(Silence::Late(e)) => eprintln!("hearth: {e}; the program runs without Hearth"),
     }
     Err(Error(format!("cannot start {}: {}", path.display(), command.exec())))

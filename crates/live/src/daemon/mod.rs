@@ -2,10 +2,11 @@
 //!
 //! Each user has a standing session ([`record::session`]); a program is started in it by whoever asks for it ([`client`]), and from then on is none
 //! of the daemon's children: if the daemon ends or is killed the program goes on, and the next daemon picks it up where it is. [`door`] is the socket at which
-//! the daemon is asked for things, [`talk`] what is said there, [`rights`] what root's daemon keeps of its power.
+//! the daemon is asked for things, [`talk`] what is said there, [`rights`] what root's daemon keeps of its power, [`node`] how ranks of an MPI job share one.
 
 pub mod client;
 mod door;
+pub mod node;
 mod rights;
 pub mod talk;
 mod torn;
@@ -23,11 +24,15 @@ use record::watch::Watch;
 use std::hash::BuildHasher;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use talk::{Reply, Request};
 use wire::session::{Config, flags};
 
 /// Open files that a daemon wants to be able to have: two for each process.
 const MOST_FILES: usize = 1 << 16;
+
+/// How long a daemon that runs while it is needed waits for the next program.
+const UNNEEDED: Duration = Duration::from_secs(10);
 
 /// A signal has asked the daemon to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -38,7 +43,13 @@ extern "C" fn end(_: libc::c_int) {
 
 /// Runs a daemon at a socket until it is told to end; `began` is called with what is to be said of it when it is ready. As root it is for all users, else
 /// for the one who runs it. An error means that it did not begin.
-pub fn run(options: &Options, socket: &Path, began: impl FnOnce(&[String])) -> Result<Lived, Error> {
+/// `while_needed`: it also ends by itself, when the last program that it places has ended.
+pub fn run(
+    options: &Options,
+    socket: &Path,
+    while_needed: bool,
+    began: impl FnOnce(&[String]),
+) -> Result<Lived, Error> {
     let runtime = find_runtime()?;
     let Ready { mut sampling, routines, journal, llc } = Ready::of(options, Scope::Everyone)?;
     let me = Owner::me();
@@ -86,13 +97,18 @@ pub fn run(options: &Options, socket: &Path, began: impl FnOnce(&[String])) -> R
     ENDING.store(false, Relaxed);
     watch.begin_sampling();
     began(&notes);
-    while !ENDING.load(Relaxed) {
+    let mut needed = Instant::now();
+    while !ENDING.load(Relaxed) && !(while_needed && needed.elapsed() > UNNEEDED) {
         watch.rest(Some(door.bell()));
         for asked in door.asked() {
+            needed = Instant::now();
             let reply = answer(&asked, &mut watch, (&name, &config), &runtime, me, &board);
             asked.answer(reply);
         }
         watch.look_around();
+        if watch.alive() > 0 {
+            needed = Instant::now();
+        }
     }
     // The sessions before the socket: the next daemon, which begins when that is free, is to find them.
     watch.leave();

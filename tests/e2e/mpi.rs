@@ -1,0 +1,115 @@
+//! Programs of MPI: they do the same with `--phases` as without, whichever MPI and language it is, and their phases are seen where they communicate.
+
+use hearth_tests::{Ended, Room, hearth, program, run};
+use model::observed::Region;
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// The MPIs, and what starts ranks.
+const MPIS: [&str; 2] = ["openmpi", "mpich"];
+
+/// A command that may start more ranks than there are processors, as root too.
+pub fn mpi(command: &mut Command) -> &mut Command {
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
+}
+
+fn start(room: &Room, command: &[&str]) -> Ended {
+    run(mpi(room.command(command[0]).args(&command[1..])))
+}
+
+/// How often a phase began at each place, by its line.
+fn phases(regions: &[Region]) -> BTreeMap<(String, u32), u64> {
+    let mut all = BTreeMap::new();
+    for r in regions {
+        let line = r.frames.iter().find_map(|f| f.source.first()).expect("a place in the program");
+        let function = if line.function == "ring" || line.function == "MAIN__" { "main" } else { &line.function };
+        let most: &mut u64 = all.entry((function.to_string(), line.line)).or_default();
+        *most = r.number.max(*most);
+    }
+    all
+}
+
+#[test]
+fn phases_begin_where_ranks_communicate() {
+    for mpi in MPIS {
+        for language in ["c", "f90", "f08"] {
+            let room = Room::new();
+            let (ring, mpirun) = (program(&format!("ring_{language}.{mpi}")), format!("mpirun.{mpi}"));
+            let command = [&*mpirun, "-np", "2", &ring, "6"];
+            let plain = start(&room, &command).expect(0);
+            let hearth = hearth();
+            let record = [hearth.to_str().expect("readable"), "record", "--phases", "-o", "p.hearth", "--"];
+            let recorded = start(&room, &[&record[..], &command].concat()).expect(0);
+            assert_eq!(
+                (&*plain.stdout, &*recorded.stdout),
+                ("2 ranks: right\n", "2 ranks: right\n"),
+                "{mpi} {language}"
+            );
+            let begun = phases(&room.observed("p.hearth").regions);
+            println!("{mpi} {language}: {begun:?}");
+            let often: Vec<u64> = begun.values().copied().filter(|n| *n > 1).collect();
+            // What only starts an operation, and what another thread does, begins none; a test does when it has found something complete.
+            assert_eq!(
+                often,
+                [6, 6],
+                "{mpi} {language}: the sum and what completes the exchange, once a turn: {begun:?}"
+            );
+            let once = begun.values().filter(|n| **n == 1).count();
+            let made_once = if language == "c" { 4 } else { 3 };
+            assert_eq!(once, made_once, "{mpi} {language}: the test, the exchange, the sum at the end: {begun:?}");
+        }
+    }
+}
+
+/// Without a plan and without a daemon: the first rank starts one for all, and it ends with them.
+#[test]
+fn ranks_share_one_daemon_that_comes_and_goes_with_them() {
+    for mpi in MPIS {
+        let room = Room::new();
+        let socket = room.path("node.sock");
+        let (ring, mpirun) = (program(&format!("ring_c.{mpi}")), format!("mpirun.{mpi}"));
+        let (hearth, socket) = (hearth(), socket.to_str().expect("readable"));
+        let hearth = hearth.to_str().expect("readable");
+        let ended =
+            start(&room, &[&mpirun, "-np", "3", hearth, "run", "--phases", "--socket", socket, "--", &ring, "40"]);
+        assert_eq!(ended.expect(0).stdout, "3 ranks: right\n");
+        let status = start(&room, &[hearth, "status", "--json", "--socket", socket]).expect(0);
+        let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+        assert_eq!(status["interval"].as_u64(), Some(500_000_000), "{status}");
+        start(&room, &[hearth, "stop", "--socket", socket]).expect(0);
+        let log = std::fs::read_to_string(room.path("node.sock.log")).expect("what the daemon said");
+        assert!(log.contains("the daemon listens at"), "{log}");
+    }
+}
+
+#[test]
+fn ranks_that_are_recorded_one_by_one_are_put_together() {
+    let room = Room::new();
+    let hearth = hearth();
+    let hearth = hearth.to_str().expect("readable");
+    let ring = program("ring_c.mpich");
+    start(&room, &["mpirun.mpich", "-np", "2", hearth, "record", "--phases", "--", &ring, "6"]).expect(0);
+    let sizes = |profile: &str| room.observed(profile).sites.iter().map(|s| s.objects).sum::<u64>();
+    let each = ["ring_c.mpich.0.hearth", "ring_c.mpich.1.hearth"];
+    println!("{:?} objects", each.map(sizes));
+    let plan =
+        ["plan", each[0], each[1], "--merge", "sum", "--platform", "cxl-expander", "--fast", "50%", "-o", "plan.toml"];
+    room.hearth(&plan).expect(0);
+    let plan = std::fs::read_to_string(room.path("plan.toml")).expect("the plan");
+    // Of each rank one of 8 MiB.
+    assert!(plan.contains("peak = \"16 MiB\""), "{plan}");
+}
+
+#[test]
+fn an_exit_code_is_the_programs() {
+    let room = Room::new();
+    let socket = room.path("node.sock");
+    let (hearth, socket) = (hearth(), socket.to_str().expect("readable"));
+    let hearth = hearth.to_str().expect("readable");
+    let run = [hearth, "run", "--phases", "--socket", socket, "--"];
+    assert_eq!(start(&room, &[&run[..], &["sh", "-c", "exit 7"]].concat()).status, 7);
+    let none = start(&room, &[&run[..], &["./is-not-there"]].concat());
+    assert_eq!(none.status, 2, "{}", none.stderr);
+    start(&room, &[hearth, "stop", "--socket", socket]).expect(0);
+}
