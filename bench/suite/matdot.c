@@ -38,9 +38,11 @@ int main(int argc, char **argv) {
         20,
 #endif
         args.work);
-    double *A = suite_must(malloc(n * n * sizeof *A));
-    double *B = suite_must(malloc(n * n * sizeof *B));
-    double *C = suite_must(malloc(n * n * sizeof *C));
+    double *A, *B, *C;
+    suite_array(A, n * n * sizeof *A);
+    suite_array(B, n * n * sizeof *B);
+    suite_array(C, n * n * sizeof *C);
+    suite_arrays_end();
 #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
         for (long j = 0; j < n; j++) {

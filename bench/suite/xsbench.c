@@ -115,9 +115,10 @@ int main(int argc, char **argv) {
     points = args.bytes / (NUCLIDES * (sizeof(struct point) + sizeof(double) + NUCLIDES * sizeof(int)));
     union_points = points * NUCLIDES;
     rows_in_part = (union_points + PARTS - 1) / PARTS;
-    for (int p = 0; p < PARTS; p++) index_grid[p] = suite_must(malloc(rows_in_part * NUCLIDES * sizeof(int)));
-    unionized_energy = suite_must(malloc(union_points * sizeof *unionized_energy));
-    nuclide_grid = suite_must(malloc(NUCLIDES * points * sizeof *nuclide_grid));
+    for (int p = 0; p < PARTS; p++) suite_array(index_grid[p], rows_in_part * NUCLIDES * sizeof(int));
+    suite_array(unionized_energy, union_points * sizeof *unionized_energy);
+    suite_array(nuclide_grid, NUCLIDES * points * sizeof *nuclide_grid);
+    suite_arrays_end();
     for (int m = 0; m < MATERIALS; m++) {
         nuclide_of[m] = suite_must(malloc(size_of[m] * sizeof(int)));
         density_of[m] = suite_must(malloc(size_of[m] * sizeof(double)));
