@@ -52,10 +52,10 @@ unsafe fn value<T>(result: Result<T, Error>, error: *mut c_int, nothing: T) -> T
 }
 
 /// # Safety
-/// `traits` must be null or have `count` traits.
-unsafe fn wish(count: usize, traits: *const Trait) -> Result<Wish, Error> {
+/// `traits` must be null or have `count` traits for so long as they are used.
+unsafe fn given<'a>(count: usize, traits: *const Trait) -> Result<&'a [Trait], Error> {
     if count == 0 {
-        return Ok(Wish::default());
+        return Ok(&[]);
     }
     if traits.is_null() {
         return Err(Error::Argument);
@@ -64,7 +64,14 @@ unsafe fn wish(count: usize, traits: *const Trait) -> Result<Wish, Error> {
         return Err(Error::Conflict);
     }
     // SAFETY: the caller's.
-    Wish::read(unsafe { core::slice::from_raw_parts(traits, count) })
+    Ok(unsafe { core::slice::from_raw_parts(traits, count) })
+}
+
+/// # Safety
+/// `traits` must be null or have `count` traits.
+unsafe fn wish(count: usize, traits: *const Trait) -> Result<Wish, Error> {
+    // SAFETY: the caller's.
+    Wish::read(unsafe { given(count, traits) }?)
 }
 
 /// # Safety
@@ -141,11 +148,10 @@ fn allocate(size: usize, wish: &Wish, zero: bool) -> Result<usize, Error> {
     }
     // Most programs have no strategy: then the lock is taken once.
     let asked = state::with(|s| {
-        let machine = s.machine();
-        let own = decide::alone(&machine, wish)?;
+        let own = s.alone(wish)?;
         match s.strategy(Stage::Allocation) {
             None => s.allocate(size, wish, own, zero).map(Ok),
-            Some(strategy) => Ok(Err((machine, strategy, own))),
+            Some(strategy) => Ok(Err((s.machine(), strategy, own))),
         }
     })?;
     let (machine, strategy, own) = match asked {
@@ -169,7 +175,13 @@ pub unsafe extern "C" fn hearth_alloc(
 ) -> *mut c_void {
     // SAFETY: the caller's.
     unsafe {
-        let made = wish(count, traits).and_then(|wish| allocate(size, &wish, false));
+        let made = given(count, traits).and_then(|traits| {
+            strategy::not_within()?;
+            match state::with(|s| s.again(size, traits))? {
+                Some(at) => Ok(at),
+                None => allocate(size, &Wish::read(traits)?, false),
+            }
+        });
         value(made.map(|at| at as *mut c_void), error, null_mut())
     }
 }

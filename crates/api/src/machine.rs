@@ -13,6 +13,8 @@ pub const MOST_TIERS: usize = 8;
 pub struct Machine {
     platform: Platform,
     masks: Vec<u128>,
+    /// The tier of each wish, found once: it is asked for with each allocation.
+    spaces: [Option<usize>; model::Space::ALL.len()],
     /// Bytes that the kernel keeps free in each tier.
     kept_free: Vec<u64>,
 }
@@ -36,7 +38,11 @@ impl Machine {
         let mask = |nodes: &[u32]| nodes.iter().filter(|&&n| n < 128).fold(0, |mask, &n| mask | 1u128 << n);
         let masks: Vec<u128> = platform.tiers.iter().map(|t| mask(&t.nodes)).collect();
         let kept_free = platform.tiers.iter().map(|t| now::kept_free(&t.nodes).0).collect();
-        if masks.is_empty() { Err(Error::Platform) } else { Ok(Machine { platform, masks, kept_free }) }
+        let spaces = model::Space::ALL.map(|wish| {
+            let name = platform.space(wish).map(|t| t.name.as_str())?;
+            platform.tiers.iter().position(|t| t.name == name)
+        });
+        if masks.is_empty() { Err(Error::Platform) } else { Ok(Machine { platform, masks, spaces, kept_free }) }
     }
 
     /// The tiers.
@@ -62,10 +68,7 @@ impl Machine {
     pub fn tier(&self, space: Space) -> Result<usize, Error> {
         match space {
             Space::Tier(index) => (index < self.masks.len()).then_some(index).ok_or(Error::Tier),
-            Space::Wish(wish) => {
-                let name = self.platform.space(wish).map(|t| t.name.as_str());
-                self.platform.tiers.iter().position(|t| Some(t.name.as_str()) == name).ok_or(Error::Tier)
-            }
+            Space::Wish(wish) => self.spaces[wish as usize].ok_or(Error::Tier),
         }
     }
 

@@ -3,7 +3,8 @@
 //! What is free in a block stands beside it, so that a pointer that is not a live object's is known as such. So do the objects' traits, as
 //! numbers: there are many objects and few lists of traits.
 
-use std::collections::{BTreeSet, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeSet;
 
 /// Bytes of a block, and its alignment.
 pub const BLOCK: usize = 64 << 10;

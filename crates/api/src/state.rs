@@ -13,7 +13,8 @@ use crate::strategy::{Registered, Stage};
 use crate::wish::{Partition, Trait, Wish};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use foldhash::HashMap;
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -41,15 +42,17 @@ pub struct State {
     seen: [Option<Seen>; MOST_TIERS],
     /// Bytes of live objects that are to lie in a tier, in whole pages.
     live: [usize; MOST_TIERS],
-    objects: BTreeMap<usize, Object>,
+    objects: HashMap<usize, Object>,
     small: Small,
     /// Traits of small objects, by the number that stands with them.
     wishes: Vec<Wish>,
-    numbers: HashMap<Vec<Trait>, u16>,
+    numbers: HashMap<Arc<[Trait]>, u16>,
     last_number: u16,
     declared: HashMap<u64, Declared>,
     last_declaration: u64,
     last_serial: u64,
+    /// The traits of the last allocation, and what they come to: many in a row have the same.
+    last: Option<(Wish, Decision)>,
     /// Objects whose traits changed since the last migration.
     changed: BTreeSet<usize>,
     strategies: [Option<Registered>; 3],
@@ -169,14 +172,15 @@ impl State {
             heaps: [const { None }; MOST_TIERS + 1],
             seen: [None; MOST_TIERS],
             live: [0; MOST_TIERS],
-            objects: BTreeMap::new(),
+            objects: HashMap::default(),
             small: Small::default(),
             wishes: vec![Wish::default()],
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             last_number: 0,
-            declared: HashMap::new(),
+            declared: HashMap::default(),
             last_declaration: 0,
             last_serial: 0,
+            last: None,
             changed: BTreeSet::new(),
             strategies: [None; 3],
         }
@@ -185,6 +189,30 @@ impl State {
     /// The tiers.
     pub fn machine(&self) -> Arc<Machine> {
         Arc::clone(&self.machine)
+    }
+
+    /// Where an object's traits alone want it.
+    ///
+    /// # Errors
+    /// As [`decide::alone`].
+    pub fn alone(&mut self, wish: &Wish) -> Result<Decision, Error> {
+        let decision = decide::alone(&self.machine, wish)?;
+        self.last = Some((wish.clone(), decision));
+        Ok(decision)
+    }
+
+    /// [`State::allocate`] where traits are those of the last allocation, and no strategy of the program's decides. `None`: they are not.
+    ///
+    /// # Errors
+    /// As [`State::allocate`].
+    pub fn again(&mut self, size: usize, traits: &[Trait]) -> Result<Option<usize>, Error> {
+        if self.strategies[Stage::Allocation as usize].is_some() {
+            return Ok(None);
+        }
+        let Some(last) = self.last.take_if(|(wish, _)| *wish.given == *traits) else { return Ok(None) };
+        let made = self.allocate(size, &last.0, last.1, false);
+        self.last = Some(last);
+        made.map(Some)
     }
 
     /// The program's strategy for a stage.

@@ -4,6 +4,7 @@
 
 use crate::error::Error;
 use core::ffi::c_int;
+use std::sync::Arc;
 
 /// A key and its value, as in `hearth.h`.
 #[repr(C)]
@@ -85,7 +86,7 @@ pub const MOST_TRAITS: usize = 12;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     /// As they were given, for strategies.
-    pub given: Vec<Trait>,
+    pub given: Arc<[Trait]>,
     /// Where.
     pub space: Option<Space>,
     /// It must be there.
@@ -115,7 +116,7 @@ impl Wish {
         if traits.len() > MOST_TRAITS {
             return Err(Error::Conflict);
         }
-        let mut wish = Wish { given: traits.to_vec(), ..Wish::default() };
+        let mut wish = Wish { given: traits.into(), ..Wish::default() };
         let mut stride = None;
         let mut partition = None;
         let mut seen = 0u32;
