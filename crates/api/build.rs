@@ -2,5 +2,6 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libhearth_api.so.0");
+    // Not as an argument for cdylibs: cargo hands those on to libraries that lean on this crate, and they would have this name.
+    println!("cargo:rustc-link-arg=-Wl,-soname,libhearth_api.so.0");
 }

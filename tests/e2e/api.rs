@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Each of these programs checks what it is told, and says `all as expected`.
 #[track_caller]
-fn as_expected(name: &str) -> model::Observed {
+pub fn as_expected(name: &str) -> model::Observed {
     let room = Room::new();
     let program = program(name);
     let plain = room.plain(&[&program]).expect(0);

@@ -9,6 +9,7 @@ mod ends;
 mod kept;
 mod kinds;
 mod live;
+mod memkind;
 mod mpi;
 mod placement;
 mod planner;

@@ -9,5 +9,6 @@ mod ends;
 mod functions;
 mod guest;
 mod live;
+mod memkind;
 mod placement;
 mod refusals;

@@ -141,7 +141,11 @@ pub extern "C" fn hearth_tier_of_space(space: c_int) -> c_int {
     tier().map_or_else(|e| -e.code(), |tier| tier as c_int)
 }
 
-fn allocate(size: usize, wish: &Wish, zero: bool) -> Result<usize, Error> {
+/// An object with these traits, where the program's strategy or Hearth's wants it. `zero`: all zeroes.
+///
+/// # Errors
+/// As `hearth_alloc`.
+pub fn allocate(size: usize, wish: &Wish, zero: bool) -> Result<usize, Error> {
     strategy::not_within()?;
     if size == 0 || size > isize::MAX as usize {
         return Err(Error::Size);

@@ -63,6 +63,11 @@ impl Heap {
         Some(Heap { nodes, alone, base, span, used: 0, opened: 0, free, by_size, kept: 0 })
     }
 
+    /// The addresses that it has reserved.
+    pub fn range(&self) -> core::ops::Range<usize> {
+        self.base..self.base + self.span
+    }
+
     /// A run of whole pages, and whether they are fresh (zero, and not there yet).
     ///
     /// # Errors

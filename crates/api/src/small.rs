@@ -93,6 +93,14 @@ impl Small {
         self.find(at).map(|(_, block, n)| Place { size: block.size, tier: block.tier, kept: block.kept[n] })
     }
 
+    /// All blocks: start, bytes of each place, and what is remembered of the objects.
+    pub fn blocks(&self) -> impl Iterator<Item = (usize, usize, Vec<u16>)> {
+        self.blocks.iter().map(|(&start, block)| {
+            let taken = |n: &usize| block.taken[n / 64] >> (n % 64) & 1 == 1;
+            (start, block.size, (0..BLOCK / block.size).filter(taken).map(|n| block.kept[n]).collect())
+        })
+    }
+
     /// Ends an object. `None`: there is none. The inner value is a block that has become empty, and its tier: it is no more.
     pub fn free(&mut self, at: usize) -> Option<Option<(usize, usize)>> {
         let (start, _, place) = self.find(at)?;
@@ -137,6 +145,7 @@ mod tests {
             assert!(all.iter().all(|&at| at >= BLOCK && at + size <= 2 * BLOCK));
             assert_eq!(small.get(BLOCK + 8), None);
             assert_eq!(small.get(BLOCK), Some(Place { size, tier: 0, kept: 9 }));
+            assert!(small.blocks().eq([(BLOCK, size, vec![9; BLOCK / size])]));
             assert_eq!(small.free(BLOCK), Some(None));
             assert_eq!(small.free(BLOCK), None, "twice");
             assert_eq!(small.take(0, size, 0), Some(BLOCK));

@@ -12,9 +12,9 @@ use crate::small::{self, Small};
 use crate::strategy::{Registered, Stage};
 use crate::wish::{Partition, Trait, Wish};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use foldhash::HashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,6 +32,30 @@ const ENORMOUS: usize = 1 << 30;
 const NO_TIER: usize = MOST_TIERS;
 /// Blocks of small objects that must be in their tier count as of a tier so much higher.
 const PROVED: usize = MOST_TIERS + 1;
+
+/// The addresses of the heaps: where each begins (0: there is none yet) and ends.
+static RESERVED: [(AtomicUsize, AtomicUsize); MOST_TIERS + 1] =
+    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; MOST_TIERS + 1];
+
+/// Whether an address is one of Hearth's heaps; else it is another allocator's. Takes no lock: who has a pointer of a heap has it from after the heap
+/// was made.
+pub fn has_reserved(at: usize) -> bool {
+    RESERVED.iter().any(|(start, end)| {
+        let start = start.load(Acquire);
+        start != 0 && at >= start && at < end.load(Relaxed)
+    })
+}
+
+/// Bytes of objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// That may be used.
+    pub allocated: usize,
+    /// Of the pages that they lie in.
+    pub active: usize,
+    /// Of these, what is there.
+    pub resident: usize,
+}
 
 /// What the library knows.
 #[derive(Debug)]
@@ -255,7 +279,10 @@ impl State {
         let alone = self.machine.tiers().len() == 1;
         let slot = self.heaps.get_mut(index).ok_or(Error::Tier)?;
         if slot.is_none() {
-            *slot = Some(Heap::new(nodes, alone).ok_or(Error::Room)?);
+            let heap = Heap::new(nodes, alone).ok_or(Error::Room)?;
+            RESERVED[index].1.store(heap.range().end, Relaxed);
+            RESERVED[index].0.store(heap.range().start, Release);
+            *slot = Some(heap);
         }
         slot.as_mut().ok_or(Error::Room)
     }
@@ -432,6 +459,25 @@ impl State {
     /// Bytes that may be used of an object.
     pub fn usable(&self, at: usize) -> Option<usize> {
         self.objects.get(&at).map(|o| o.run).or_else(|| self.small.get(at).map(|place| place.size))
+    }
+
+    /// Sums up the objects whose traits are to be counted.
+    pub fn tally(&self, counted: impl Fn(&Wish) -> bool) -> Tally {
+        let mut tally = Tally::default();
+        let mut add = |at: usize, pages: usize, allocated: usize| {
+            tally.allocated += allocated;
+            tally.active += pages;
+            tally.resident += kernel::present(at, pages);
+        };
+        self.objects.iter().filter(|(_, o)| counted(&o.wish)).for_each(|(&at, o)| add(at, o.run, o.run));
+        let numbers: Vec<bool> = self.wishes.iter().map(counted).collect();
+        for (start, size, kept) in self.small.blocks() {
+            let count = kept.iter().filter(|&&n| numbers.get(usize::from(n)) == Some(&true)).count();
+            if count > 0 {
+                add(start, small::BLOCK, count * size);
+            }
+        }
+        tally
     }
 
     /// Changes an object's size if that needs no other pages.

@@ -72,11 +72,14 @@ pub struct SourceLine {
 }
 
 impl SourceLine {
-    /// True for functions that work for others: `operator new`, C++ containers, Rust's library and Hearth's.
+    /// True for functions that work for others: `operator new`, C++ containers, Rust's library, memkind's and Hearth's.
     pub fn is_wrapper(&self) -> bool {
         let prefixes = ["operator new", "std::", "void std::", "__gnu_cxx::", "hearth_", "hearth::"];
-        prefixes.iter().any(|p| self.function.starts_with(p))
-            || ["/include/c++/", "/rustc/", "crates/api/src/"].iter().any(|p| self.file.contains(p))
+        let memkinds = ["memkind_", "hbw_", "hbw::", "libmemkind::"];
+        prefixes.iter().chain(&memkinds).any(|p| self.function.starts_with(p))
+            || ["/include/c++/", "/rustc/", "crates/api/src/", "crates/memkind/src/"]
+                .iter()
+                .any(|p| self.file.contains(p))
     }
 }
 

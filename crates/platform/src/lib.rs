@@ -29,3 +29,4 @@ pub use error::Error;
 pub use file::load;
 pub use library::{Entry, library};
 pub use overrides::apply_overrides;
+pub use sysfs::parse_list;
