@@ -244,7 +244,7 @@ impl Compare {
             _ => name.to_string(),
         };
         let hearth = run::program_identity(&[self.hearth.clone().into()])?;
-        let runtime = b.runtime.as_ref().map(|r| run::program_identity(&[r.clone().into()])).transpose()?;
+        let runtime = b.runtime.as_ref().map(|r| run::built(r));
         let program = run::program_identity(&b.command)?;
         let model = crate::setup::model();
         let (platform, llc, vcpus, roi) = (&b.platform, b.llc, b.vcpus, b.roi);

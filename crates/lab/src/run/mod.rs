@@ -18,6 +18,7 @@ mod stdin;
 
 pub use layout::{Fast, Placement};
 pub use model::{Bandwidth, Counters, TierUse};
+pub use program::built;
 pub use program::identity as program_identity;
 pub use stdin::spool;
 

@@ -18,9 +18,14 @@ const GUESTS_OWN: [&str; 3] = ["/dev", "/proc", "/sys"];
 /// If there is no such program.
 pub fn identity(command: &[OsString]) -> Result<String, Error> {
     let start = Start::of(command)?;
-    let whole = start.folder.join(&start.program);
-    let built = std::fs::metadata(&whole).map_or((0, 0, 0), |m| (m.mtime(), m.mtime_nsec(), m.size()));
-    Ok(format!("{whole:?} {built:?} {:?} {:?}", &start.command[1..], start.folder))
+    let built = built(&start.folder.join(&start.program));
+    Ok(format!("{built} {:?} {:?}", &start.command[1..], start.folder))
+}
+
+/// What tells one build of a file from the next.
+pub fn built(file: &Path) -> String {
+    let built = std::fs::metadata(file).map_or((0, 0, 0), |m| (m.mtime(), m.mtime_nsec(), m.size()));
+    format!("{file:?} {built:?}")
 }
 
 /// How to start the program.
