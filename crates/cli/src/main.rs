@@ -6,6 +6,7 @@ mod errors;
 mod import;
 mod lab;
 mod live;
+mod manual;
 mod names;
 mod output;
 mod placing;
@@ -19,7 +20,7 @@ mod status;
 mod stop;
 mod top;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Puts a program's data objects into the right memory on machines with more than one kind
@@ -53,6 +54,9 @@ enum Verb {
     ReadModules {
         files: Vec<std::path::PathBuf>,
     },
+    /// What packaging/install and docs/cli.md are made with
+    #[command(hide = true)]
+    Manual(manual::Args),
 }
 
 /// Gives memory back to the kernel by large pieces only. A recorder takes and gives back some hundred KiB at every turn,
@@ -83,6 +87,7 @@ fn main() -> ExitCode {
         Verb::ReadModules { files } => {
             ::record::files::tell(&files, std::io::stdout().lock()).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
+        Verb::Manual(args) => manual::run(args, Cli::command()),
     };
     result.unwrap_or_else(|error| errors::bad_input(&error))
 }
