@@ -127,34 +127,3 @@ fn it_is_installed_beside_another_memkind() {
     assert_eq!(said.matches("all as expected\n").count(), 2, "{said}");
     assert!(said.contains("prefix/lib/hearth/memkind/libmemkind.so.0"), "{said}");
 }
-
-/// Each whole program of docs/memkind.md, as it stands there.
-#[test]
-fn what_the_documentation_shows_works() {
-    let text = fs::read_to_string(workspace().join("docs/memkind.md")).expect("docs/memkind.md");
-    let room = Room::new();
-    let (headers, lib) = (workspace().join("bindings/memkind"), programs());
-    let link = format!("-I{} -L{1} -lmemkind -Wl,-rpath,{1}", headers.display(), lib.display());
-    let mut tried = Vec::new();
-    for block in text.split("\n```").skip(1).step_by(2) {
-        let (language, source) = block.split_once('\n').expect("a block");
-        let openmp = source.contains("<omp.h>");
-        let (file, compilers) = match language {
-            "c" if openmp => ("x.c", vec!["gcc -fopenmp".to_string(), "clang -fopenmp".to_string()]),
-            "c" => ("x.c", vec!["gcc".to_string()]),
-            "cpp" => ("x.cpp", vec!["g++ -std=c++17".to_string()]),
-            _ => continue,
-        };
-        fs::write(room.path(file), source).expect("writing");
-        for compiler in compilers {
-            let link = if openmp { "" } else { &link };
-            let script = format!("{compiler} -Wall -Werror -o x {file} {link}; ./x");
-            let mut sh = room.command("sh");
-            sh.args(["-euc", &script]).env("LD_LIBRARY_PATH", lib);
-            let said = run(&mut sh).expect(0).stdout;
-            assert!(said.contains("sum "), "{compiler}: {said}");
-            tried.push(compiler);
-        }
-    }
-    assert_eq!(tried, ["gcc", "g++ -std=c++17", "gcc -fopenmp", "clang -fopenmp"]);
-}
