@@ -14,6 +14,7 @@ mod mpi;
 mod placement;
 mod planner;
 mod programs;
+mod python;
 mod rights;
 mod sampler;
 mod sites;

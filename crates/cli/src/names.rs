@@ -40,7 +40,8 @@ impl Names {
         let mut site = site.clone();
         for frame in site.frames.iter_mut().filter(|f| f.source.is_empty()) {
             let lines = frame.module.as_ref().and_then(|m| self.lines.get(m)?.get(&frame.offset));
-            frame.source = lines.cloned().unwrap_or_default();
+            let told = frame.module.as_ref().and_then(|m| m.line_at(frame.offset));
+            frame.source = lines.cloned().unwrap_or_else(|| told.into_iter().collect());
         }
         site
     }

@@ -4,7 +4,7 @@
 //! `Memory::smalloc`), the same for every site. Nobody can list all of them, but the profile itself shows them: a
 //! function that allocates for three or more different callers is named by its caller instead.
 
-use crate::site::{Frame, Site, SiteId, SiteKind};
+use crate::site::{Frame, Site, SiteId, SiteKind, SourceLine};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// From this many different callers a function counts as an allocation wrapper.
@@ -34,10 +34,12 @@ pub fn labels<'a>(sites: impl IntoIterator<Item = &'a Site>) -> HashMap<SiteId, 
     labels
 }
 
-/// A site's stack as lines of text, from the innermost that is not a known wrapper.
+/// A site's stack as lines of text, from the one that names it.
 struct Stack {
     id: SiteId,
     lines: Vec<String>,
+    /// So many of them are that line and its callers. Then come, of a line of Python, those that it has called, outermost first.
+    callers: usize,
     /// The innermost frame in binary form, for sites that nothing else tells apart.
     place: String,
 }
@@ -46,11 +48,27 @@ impl Stack {
     fn of(site: &Site) -> Stack {
         let place = site.frames.first().map_or_else(String::new, Frame::place);
         if site.kind == SiteKind::Static {
-            return Stack { id: site.id, lines: vec![site.stack_label()], place };
+            return Stack { id: site.id, lines: vec![site.stack_label()], callers: 1, place };
         }
-        let own: Vec<String> = site.lines().filter(|(_, l)| !l.is_wrapper()).map(|(f, l)| f.line_text(l)).collect();
-        let lines = if own.is_empty() { vec![site.stack_label()] } else { own };
-        Stack { id: site.id, lines, place }
+        let Some(naming) = site.naming_line() else {
+            return Stack { id: site.id, lines: vec![site.stack_label()], callers: 1, place };
+        };
+        let all: Vec<(&Frame, &SourceLine)> = site.lines().collect();
+        let callers = all.iter().skip(naming).filter(|(_, l)| !l.is_wrapper());
+        let mut lines: Vec<String> = callers.map(|(frame, line)| frame.line_text(line)).collect();
+        let callers = lines.len();
+        if let Some(&(by, _)) = all.get(naming).filter(|(frame, _)| frame.is_python()) {
+            let called = site.frames.iter().take_while(|frame| !std::ptr::eq(*frame, by));
+            // What has no names is called by its place.
+            let texts = called.map(|frame| match frame.source.first() {
+                Some(line) => frame.line_text(line),
+                None => frame.place(),
+            });
+            let mut called: Vec<String> = texts.collect();
+            called.reverse();
+            lines.append(&mut called);
+        }
+        Stack { id: site.id, lines, callers, place }
     }
 }
 
@@ -67,6 +85,11 @@ fn by_line(stacks: Vec<&Stack>, depth: usize) -> BTreeMap<&str, Vec<&Stack>> {
 fn name(group: Vec<&Stack>, depth: usize, prefix: &str, labels: &mut HashMap<SiteId, String>) {
     let here = group[0].lines.get(depth).map_or("?", String::as_str);
     if let [only] = group[..] {
+        // That a line has called no more is not worth a word.
+        if let (None, Some(prefix)) = (only.lines.get(depth), prefix.strip_suffix(", by ")) {
+            labels.insert(only.id, prefix.to_string());
+            return;
+        }
         labels.insert(only.id, format!("{prefix}{here}"));
         return;
     }
@@ -78,9 +101,11 @@ fn name(group: Vec<&Stack>, depth: usize, prefix: &str, labels: &mut HashMap<Sit
         }
         return;
     };
+    let called = group.iter().all(|s| parting >= s.callers);
     let callers = by_line(group, parting);
-    let is_wrapper = callers.len() >= WRAPPER_CALLERS;
-    let prefix = if is_wrapper { prefix.to_string() } else { format!("{prefix}{here}, from ") };
+    let is_wrapper = callers.len() >= WRAPPER_CALLERS && !called;
+    let how = if called { "by" } else { "from" };
+    let prefix = if is_wrapper { prefix.to_string() } else { format!("{prefix}{here}, {how} ") };
     for callers in callers.into_values() {
         name(callers, parting, &prefix, labels);
     }
@@ -170,6 +195,46 @@ mod tests {
         let of = |id| labels[&SiteId(id)].replace(" (a.c:1)", "");
         assert_eq!([1, 11, 12, 13].map(of), ["make #1", "make #2", "make #3", "make #4"]);
         assert_eq!(super::labels(&sites[1..])[&SiteId(12)].replace(" (a.c:1)", ""), "make #3");
+    }
+
+    #[test]
+    fn a_site_of_python_is_a_line_of_the_programs_own() {
+        let frame = |place: &str| {
+            let (path, offset) = place.rsplit_once('@').expect("an offset");
+            let module = Module { path: path.to_string(), build_id: String::new() };
+            let offset = offset.parse().expect("a number");
+            Frame { source: module.line_at(offset).into_iter().collect(), module: Some(module), offset }
+        };
+        let numpy = "python:/usr/lib/python3/dist-packages/numpy/numeric.py";
+        let (ones, full) = (&*format!("{numpy}:ones@204"), &*format!("{numpy}:full@343"));
+        let (load, main) = ("python:/home/me/train.py:load@41", "python:/home/me/train.py:<module>@50");
+        let native = "/lib/_umath.so@16";
+        let stacks: [&[&str]; 6] = [
+            &[native, ones, load, main],
+            &[native, full, load, main],
+            &[native, load, main],
+            &[native, ones, "python:/home/me/train.py:save@60", main],
+            &[native, ones],
+            &[native, "python:<frozen runpy>:_run_code@88", "python:<string>:<module>@1"],
+        ];
+        let site = |(n, frames): (usize, &&[&str])| Site {
+            id: SiteId(n as u64),
+            kind: SiteKind::Allocation,
+            apart: None,
+            frames: frames.iter().map(|f| frame(f)).collect(),
+        };
+        let sites: Vec<Site> = stacks.iter().enumerate().map(site).collect();
+        let labels = labels(&sites);
+        let expected = [
+            "train.py:41 in load, by numeric.py:204 in ones",
+            "train.py:41 in load, by numeric.py:343 in full",
+            "train.py:41 in load, by _umath.so+0x10",
+            "train.py:60 in save",
+            "numeric.py:204 in ones",
+            "<string>:1",
+        ];
+        assert_eq!(sites.iter().map(|s| labels[&s.id].as_str()).collect::<Vec<_>>(), expected);
+        assert_eq!(sites[0].label(), "train.py:41 in load");
     }
 
     #[test]

@@ -44,6 +44,9 @@ impl<'de> Deserialize<'de> for SiteId {
 /// Before a name where a module's path would be: the program has given it in its code, and there is no file.
 pub const NAMED: &str = "name:";
 
+/// Before the file and the name of a Python function where a module's path would be (`python:FILE:FUNCTION`): a frame's offset in it is its line.
+pub const PYTHON: &str = "python:";
+
 /// An executable or shared library as it was loaded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Module {
@@ -57,6 +60,16 @@ impl Module {
     /// The file name without its folder.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    /// The source form of a place in it, where no file has to be read for that: a name that the program has given, or a line of Python.
+    pub fn line_at(&self, offset: u64) -> Option<SourceLine> {
+        if let Some(name) = self.path.strip_prefix(NAMED) {
+            return Some(SourceLine { function: name.to_string(), file: String::new(), line: 0 });
+        }
+        let (file, function) = self.path.strip_prefix(PYTHON)?.rsplit_once(':')?;
+        let line = u32::try_from(offset).unwrap_or(0);
+        Some(SourceLine { function: function.to_string(), file: file.to_string(), line })
     }
 }
 
@@ -80,6 +93,27 @@ impl SourceLine {
             || ["/include/c++/", "/rustc/", "crates/api/src/", "crates/memkind/src/"]
                 .iter()
                 .any(|p| self.file.contains(p))
+    }
+
+    /// As `train.py:41 in load`, of a line of Python.
+    fn as_python(&self) -> String {
+        let mut parts = self.file.rsplit('/');
+        let name = parts.next().unwrap_or("");
+        // Every package has files of these names.
+        let package = if ["__init__.py", "__main__.py"].contains(&name) { parts.next() } else { None };
+        let file = package.map_or_else(|| name.to_string(), |package| format!("{package}/{name}"));
+        match self.function.as_str() {
+            // What is in no function.
+            "<module>" => format!("{file}:{}", self.line),
+            function => format!("{file}:{} in {function}", self.line),
+        }
+    }
+
+    /// True for files that came with Python or its packages: a user looks for lines of their own.
+    fn is_of_python_library(&self) -> bool {
+        let folders = ["/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "/python/hearth/"];
+        let made = ["<frozen ", "<__array_function__"].iter().any(|p| self.file.starts_with(p));
+        made || folders.iter().any(|f| self.file.contains(f))
     }
 }
 
@@ -114,10 +148,16 @@ impl Frame {
         self.module.as_ref().is_some_and(|m| m.path.starts_with(NAMED))
     }
 
-    /// The binary form: `module+0xoffset`, or the address without a module.
+    /// True for a line of Python.
+    pub fn is_python(&self) -> bool {
+        self.module.as_ref().is_some_and(|m| m.path.starts_with(PYTHON))
+    }
+
+    /// The binary form: `module+0xoffset`, or the address without a module. A line of Python is as it is shown.
     pub fn place(&self) -> String {
         match &self.module {
             Some(m) if self.is_name() => m.path.clone(),
+            Some(m) if self.is_python() => m.line_at(self.offset).map_or_else(|| m.path.clone(), |l| l.as_python()),
             Some(m) => format!("{}+{:#x}", m.name(), self.offset),
             None => format!("{:#x}", self.offset),
         }
@@ -125,6 +165,9 @@ impl Frame {
 
     /// A line of the source form; where no file and line tell it from others in its function, the place does.
     pub fn line_text(&self, line: &SourceLine) -> String {
+        if self.is_python() {
+            return line.as_python();
+        }
         if line.file.is_empty() && !self.is_name() { format!("{line} [{}]", self.place()) } else { line.to_string() }
     }
 }
@@ -204,6 +247,13 @@ impl Site {
         self.frames.iter().flat_map(|f| f.source.iter().map(move |l| (f, l)))
     }
 
+    /// Where in [`Site::lines`] the line is that names the site: the innermost that is no wrapper. Of a program in Python the innermost one of its own, or else of a
+    /// package.
+    pub(crate) fn naming_line(&self) -> Option<usize> {
+        let python = |own: bool| self.lines().position(|(f, l)| f.is_python() && !(own && l.is_of_python_library()));
+        python(true).or_else(|| python(false)).or_else(|| self.lines().position(|(_, l)| !l.is_wrapper()))
+    }
+
     /// One line that names the site to a person: the innermost frame that is the program's own rather than an
     /// allocation wrapper. Where other sites are known, [`crate::label::labels`] names it better.
     pub fn label(&self) -> String {
@@ -222,7 +272,7 @@ impl Site {
             let module = frame.module.as_ref().map_or("?", Module::name);
             return format!("static {name} [{module}]");
         }
-        match self.lines().find(|(_, l)| !l.is_wrapper()) {
+        match self.naming_line().and_then(|at| self.lines().nth(at)) {
             Some((frame, line)) => frame.line_text(line),
             None => self.frames.first().map_or_else(|| format!("site {}", self.id), Frame::to_string),
         }

@@ -204,10 +204,12 @@ fn symbolise(writer: &mut Writer, progress: &mut dyn FnMut(Progress)) -> Result<
     let mut modules: Vec<_> = writer.modules().iter().map(|(m, &row)| (m.clone(), row)).collect();
     modules.sort_by_key(|m| m.1);
     for (module, row) in modules {
-        // What the program has named is its own source form.
-        if let Some(name) = module.path.strip_prefix(model::NAMED) {
-            let line = SourceLine { function: name.to_string(), file: String::new(), line: 0 };
-            writer.symbol(row, 0, &[line])?;
+        // What the program has named is its own source form, and so is a line of Python.
+        if module.line_at(0).is_some() {
+            for offset in writer.offsets(row)? {
+                let line = module.line_at(offset);
+                writer.symbol(row, offset, line.as_slice())?;
+            }
             continue;
         }
         // The vDSO and anonymous code have no file.
@@ -623,7 +625,8 @@ mod hour;
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_runtime_and_the_profile_mark_names_alike() {
+    fn the_runtime_and_the_profile_mark_names_and_lines_of_python_alike() {
         assert_eq!(model::NAMED, wire::identity::NAMED);
+        assert_eq!(model::PYTHON, wire::identity::PYTHON);
     }
 }

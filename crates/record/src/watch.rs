@@ -72,6 +72,8 @@ const NO_MAPPINGS: &str = "times the kernel did not let the sampler protect a pa
                            may have (sysctl vm.max_map_count); accesses were not seen meanwhile";
 const NO_FRAME: &str = "signals did not reach the program: they came while it ran on a stack in memory of its own (a coroutine's) of which the \
                         sampler had protected a page";
+const NO_MORE_PYTHON: &str = "allocations were of lines of Python whose function found no room in the table (16,384 functions of a process); their sites \
+                              show the interpreter's functions instead";
 const NOTHING: &str = "no process allocated anything as large as the threshold, so there was nothing to manage";
 
 /// A process that was observed.
@@ -859,6 +861,7 @@ impl<'a> Watch<'a> {
             ("no-ring", "no_ring", "events found no ring"),
             ("no-site", "no_site", "sites found no room in the site table"),
             ("stack-truncated", "truncated", "call stacks were cut short"),
+            ("python-left-out", "python_left_out", NO_MORE_PYTHON),
             ("page-unarmed", "arm_refused", NO_MAPPINGS),
             ("signal-lost", "signals_lost", NO_FRAME),
         ] {
@@ -1057,6 +1060,7 @@ fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
         ("children_unobserved", &c.children_unobserved),
         ("no_site", &c.no_site),
         ("truncated", &c.truncated),
+        ("python_left_out", &c.python_left_out),
         ("armed", &c.armed),
         ("arm_refused", &c.arm_refused),
         ("signals_lost", &c.signals_lost),

@@ -8,6 +8,7 @@
 //! [`mapping`]: the program's own anonymous mappings, which are objects too. [`statics`]: variables that the plan names.
 //! [`regions`]: parallel regions, which phases begin with; [`mover`]: what a phase moves. [`split`]: objects that lie in two tiers. [`recent`]: memory that was freed just now. [`small`]: objects smaller than a page, in blocks of their site.
 //! [`told`]: what the program says in code.
+//! [`python`]: lines of Python in place of the interpreter's frames.
 //! [`foreign`] knows the processes that are better left alone.
 //! [`sandbox`] falls silent when the program allows itself but a few system calls.
 //! [`limit`] gives address space back to programs that limit their own.
@@ -38,6 +39,7 @@ pub mod objects;
 pub mod phases;
 pub mod plan;
 pub mod process;
+pub mod python;
 pub mod range;
 pub mod recent;
 pub mod regions;

@@ -5,8 +5,11 @@ use crate::heap::{self, Moved};
 use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
 use crate::sites::{self, Site};
+use crate::stack::Asker;
 use crate::tls::{self, Thread};
-use crate::{mover, phases, plan, process, range, recent, regions, sampler, small, split, stack, statics, sys, told};
+use crate::{
+    mover, phases, plan, process, python, range, recent, regions, sampler, small, split, stack, statics, sys, told,
+};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Event, Kind};
 use wire::image::Target;
@@ -67,12 +70,12 @@ fn begin(size: usize, wish: Wish) -> *mut u8 {
     if !ready() {
         return core::ptr::null_mut();
     }
-    let Some((index, site)) = silent_site_here(thread) else { return refused() };
+    let Some((index, site)) = silent_site_here(thread, Asker::Program) else { return refused() };
     if small::takes(size) {
         let plain = wish.align <= 16;
         return if plain { small::allocate(thread, index, site, size, wish.zero) } else { core::ptr::null_mut() };
     }
-    tell(thread, site);
+    tell(thread, site, Asker::Program);
     place(thread, index, site, size, wish)
 }
 
@@ -86,7 +89,7 @@ fn too_much(size: usize) -> bool {
 
 /// A block of small objects of a site; null: there is no room.
 pub fn block(thread: &Thread, index: usize, site: &'static Site) -> *mut u8 {
-    tell(thread, site);
+    tell(thread, site, Asker::Program);
     place(thread, index, site, small::BLOCK, Wish { align: small::BLOCK, zero: false, grown: false })
 }
 
@@ -96,7 +99,7 @@ fn place(thread: &Thread, index: usize, site: &'static Site, size: usize, wish: 
         return core::ptr::null_mut();
     }
     let (index, site) = sites::claim(index, site, size);
-    tell(thread, site);
+    tell(thread, site, Asker::Program);
     let at = put(thread, index, site, size, wish);
     if at.is_null() {
         site.let_go(size);
@@ -266,17 +269,17 @@ fn ready() -> bool {
 
 /// The site of the allocation in progress, its stack published if it is new.
 #[inline(never)]
-fn site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
-    let (index, site) = silent_site_here(thread)?;
-    tell(thread, site);
+fn site_here(thread: &Thread, asker: Asker) -> Option<(usize, &'static Site)> {
+    let (index, site) = silent_site_here(thread, asker)?;
+    tell(thread, site, asker);
     Some((index, site))
 }
 
 /// Publishes the stack of the allocation in progress if its site is new.
 #[inline]
-fn tell(thread: &Thread, site: &Site) {
+fn tell(thread: &Thread, site: &Site, asker: Asker) {
     let generation = process::generation();
-    if site.published.load(Relaxed) != generation && stack::publish(thread, site.id.load(Relaxed), site.apart(), false)
+    if site.published.load(Relaxed) != generation && stack::publish(thread, site.id.load(Relaxed), site.apart(), asker)
     {
         site.published.store(generation, Relaxed);
     }
@@ -284,10 +287,10 @@ fn tell(thread: &Thread, site: &Site) {
 
 /// The site of the allocation in progress. Part of its caller, as each function of the runtime is a frame to walk.
 #[inline(always)]
-fn silent_site_here(thread: &Thread) -> Option<(usize, &'static Site)> {
+fn silent_site_here(thread: &Thread, asker: Asker) -> Option<(usize, &'static Site)> {
     process::adopt(thread, false);
     sampler::guard::pass_by(&thread.step);
-    let id = stack::site_id(thread);
+    let id = stack::site_id(thread, asker);
     let Some((index, site)) = sites::find(id) else {
         if let Some(h) = process::info() {
             h.counters.no_site.fetch_add(1, Relaxed);
@@ -358,12 +361,12 @@ pub fn reallocate(at: usize, size: usize) -> *mut u8 {
         if !ready() {
             return None;
         }
-        let (index, site) = site_here(busy.0)?;
+        let (index, site) = site_here(busy.0, Asker::Program)?;
         Some((busy, index, site))
     });
     let Some((busy, index, site)) = here else { return core::ptr::null_mut() };
     let (index, site) = sites::claim_anew(old.site, index, site, size);
-    tell(busy.0, site);
+    tell(busy.0, site, Asker::Program);
     let (planned, tier) = (usize::from(site.target().tier), range::tier_of(addr));
     // What is in two tiers or was moved, or is to be in two, becomes another object.
     let whole = !old.split && old.moved.is_none() && site.target().parts == 0;
@@ -437,7 +440,8 @@ fn copy(old: usize, new: *mut u8, size: usize) {
 #[inline(never)]
 pub fn mapped(mapping: Mapping, writable: bool) {
     let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
-    if let Some((index, site)) = site_here(busy.0) {
+    let asker = if mapping.bytes() == python::ARENA { Asker::Arena } else { Asker::Program };
+    if let Some((index, site)) = site_here(busy.0, asker) {
         enter_mapping(busy.0, Mapping { site: index, ..mapping }, writable, site, false);
     }
 }

@@ -1,8 +1,8 @@
 //! From the call stack of an allocation to its site, and the site's stack to the recorder.
 
 use crate::tls::Thread;
-use crate::unwind::{Unwinder, Walk};
-use crate::{plan, process, range};
+use crate::unwind::{Met, Unwinder, Walk};
+use crate::{plan, process, python, range};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use wire::event::{Apart, Event, MAX_FRAMES, NO_MODULE};
@@ -55,20 +55,56 @@ pub fn forget_modules() {
 }
 
 #[inline(always)]
-fn walk(unwinder: &Unwinder, thread: &Thread, each: impl FnMut(usize)) -> Walk {
+fn walk(unwinder: &Unwinder, thread: &Thread, on: impl FnMut(Met) -> bool) -> Walk {
     // SAFETY: the calling thread's own block; walks do not nest (the thread is marked busy).
-    unwinder.walk_here(unsafe { &mut *thread.stack.get() }, each)
+    unwinder.walk_while(unsafe { &mut *thread.stack.get() }, on)
+}
+
+/// What asks for memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    /// Whoever is on the stack.
+    Program,
+    /// Perhaps Python's allocator, by itself: what it maps for objects to come is not of the line that happens to need one more.
+    Arena,
+    /// A library that places objects for its callers: its innermost frames, as long as they lie in one module, are left out.
+    Library,
 }
 
 /// The id of the site that allocates right now.
 #[inline(always)]
-pub fn site_id(thread: &Thread) -> u64 {
+pub fn site_id(thread: &Thread, asker: Asker) -> u64 {
     let Some(unwinder) = unwinder() else { return identity::site_id(identity::EMPTY_SITE) };
-    let walked = walk(unwinder, thread, |_| {});
-    if let Some(h) = process::info().filter(|_| walked.truncated) {
+    let (chain, truncated) = if python::code().is_ahead() {
+        chain_with_python(unwinder, thread, asker)
+    } else {
+        let walked = walk(unwinder, thread, |_| true);
+        (walked.chain, walked.truncated)
+    };
+    if let Some(h) = process::info().filter(|_| truncated) {
         h.counters.truncated.fetch_add(1, Relaxed);
     }
-    identity::site_id(walked.chain)
+    identity::site_id(chain)
+}
+
+/// The chain of the stack in a process that runs Python. By itself, so that other programs do not pay for it.
+#[inline(never)]
+fn chain_with_python(unwinder: &Unwinder, thread: &Thread, asker: Asker) -> (u64, bool) {
+    let (mut interpreter, mut in_python) = (python::code(), None);
+    let walked = walk(unwinder, thread, |met| {
+        if interpreter.begins(met.return_address) {
+            in_python = if asker == Asker::Arena && met.before == identity::EMPTY_SITE {
+                Some((identity::chain(met.before, met.token), false))
+            } else {
+                python::chain(thread, met.before)
+            };
+        }
+        in_python.is_none()
+    });
+    if walked.truncated && interpreter.is_ahead() {
+        in_python = python::chain(thread, walked.chain);
+    }
+    in_python.unwrap_or((walked.chain, walked.truncated))
 }
 
 /// Frames of a library that places objects for its callers: the innermost ones, as long as they lie in one module. Sites are the callers'.
@@ -89,14 +125,18 @@ impl Within {
 /// The id of the site that has called the library which calls the runtime right now.
 pub fn callers_site_id(thread: &Thread) -> u64 {
     let Some(unwinder) = unwinder() else { return identity::site_id(identity::EMPTY_SITE) };
-    let (mut within, mut depth, mut chain) = (Within(None), 0, identity::EMPTY_SITE);
-    walk(unwinder, thread, |return_address| {
-        if !within.has(unwinder, return_address, depth == 0) {
-            chain = identity::chain(chain, unwinder.token_of(return_address));
+    let (mut within, mut innermost, mut chain) = (Within(None), true, identity::EMPTY_SITE);
+    let (mut interpreter, mut in_python) = (python::code(), None);
+    walk(unwinder, thread, |met| {
+        if !within.has(unwinder, met.return_address, core::mem::take(&mut innermost)) {
+            if interpreter.begins(met.return_address) {
+                in_python = python::chain(thread, chain);
+            }
+            chain = identity::chain(chain, met.token);
         }
-        depth += 1;
+        in_python.is_none()
     });
-    identity::site_id(chain)
+    identity::site_id(in_python.map_or(chain, |(chain, _)| chain))
 }
 
 /// Key and load bias of the module at an address.
@@ -144,8 +184,8 @@ pub fn publish_name(thread: &Thread, id: u64, number: usize, name: &[u8]) -> boo
 }
 
 /// Publishes the stack of the site that allocates right now, after the modules it refers to. `false` if that could not
-/// be done now; the site's next allocation tries again. `callers`: as [`callers_site_id`].
-pub fn publish(thread: &Thread, site: u64, apart: Option<Apart>, callers: bool) -> bool {
+/// be done now; the site's next allocation tries again.
+pub fn publish(thread: &Thread, site: u64, apart: Option<Apart>, asker: Asker) -> bool {
     let Some(unwinder) = unwinder() else { return false };
     if FRAMES.taken.swap(true, Acquire) {
         return false;
@@ -153,31 +193,57 @@ pub fn publish(thread: &Thread, site: u64, apart: Option<Apart>, callers: bool) 
     // SAFETY: `taken` is ours.
     let words = unsafe { &mut *FRAMES.words.get() };
     let (mut within, mut innermost, mut depth) = (Within(None), true, 0);
-    let walked = walk(unwinder, thread, |return_address| {
-        let skipped = callers && within.has(unwinder, return_address, innermost);
-        innermost = false;
-        if skipped {
-            return;
+    let (mut interpreter, mut in_python, mut functions) = (python::code(), None, true);
+    let mut go_on_in_python = |words: &mut [u64; MAX_FRAMES], depth: &mut usize| {
+        let mut end = *depth;
+        let truncated = python::frames(thread, |frame| {
+            if let Some(word) = words.get_mut(end) {
+                *word = frame.word;
+                functions &= python::publish(thread, frame);
+            }
+            end += 1;
+        })?;
+        *depth = end.min(MAX_FRAMES);
+        Some(truncated || end > MAX_FRAMES)
+    };
+    let walked = walk(unwinder, thread, |met| {
+        let at = met.return_address;
+        if asker == Asker::Library && within.has(unwinder, at, core::mem::take(&mut innermost)) {
+            return true;
+        }
+        if interpreter.begins(at) {
+            if asker == Asker::Arena && depth == 0 {
+                in_python = Some(false);
+            } else {
+                in_python = go_on_in_python(words, &mut depth);
+                if in_python.is_some() {
+                    return false;
+                }
+            }
         }
         if let Some(word) = words.get_mut(depth) {
-            let (module, offset) = unwinder.frame_of(return_address);
+            let (module, offset) = unwinder.frame_of(at);
             *word = u64::from(module) << 48 | offset & ((1 << 48) - 1);
             depth += 1;
         }
+        in_python.is_none()
     });
+    if walked.truncated && interpreter.is_ahead() {
+        in_python = go_on_in_python(words, &mut depth);
+    }
+    let truncated = in_python.unwrap_or(walked.truncated);
     let words = words.get(..depth).unwrap_or(&[]);
-    let done = words.iter().all(|word| publish_module(unwinder, thread, (word >> 48) as u16))
-        && process::publish(
-            thread,
-            process::time(),
-            Event::Site { site, frames: words, truncated: walked.truncated, apart },
-        );
+    let done = functions
+        && words.iter().all(|word| publish_module(unwinder, thread, (word >> 48) as u16))
+        && process::publish(thread, process::time(), Event::Site { site, frames: words, truncated, apart });
     FRAMES.taken.store(false, Release);
     done
 }
 
 fn publish_module(unwinder: &Unwinder, thread: &Thread, index: u16) -> bool {
-    let Some(published) = PUBLISHED.get(usize::from(index)) else { return index == NO_MODULE };
+    let Some(published) = PUBLISHED.get(usize::from(index)) else {
+        return index == NO_MODULE || python::is_function(index);
+    };
     let generation = process::generation();
     if published.load(Acquire) == generation {
         return true;

@@ -3,7 +3,8 @@
 //! Before the constructor runs, and in every process without a session, the library only passes allocations on.
 
 use crate::{
-    foreign, fork, interpose, mapping, next, phases, plan, process, regions, sampler, small, stack, statics, sys,
+    foreign, fork, interpose, mapping, next, phases, plan, process, python, regions, sampler, small, stack, statics,
+    sys,
 };
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
@@ -67,6 +68,7 @@ extern "C" fn start() {
         }
         // Before anything is counted.
         phases::prepare();
+        python::prepare(pass_over);
         let threshold = (config.threshold as usize).max(if small::enabled() { 1 } else { 4096 });
         interpose::manage_from(threshold);
         mapping::manage_from(threshold.max(4096));

@@ -5,6 +5,7 @@
 
 use crate::mapping::{self, Mapping};
 use crate::sites::{self, Site};
+use crate::stack::Asker;
 use crate::tls::Thread;
 use crate::{manage, process, stack};
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -35,7 +36,7 @@ pub fn site(thread: &Thread, name: &[u8]) -> Option<(usize, &'static Site)> {
 
 /// The site of whoever called the C interface's library, published if it is new.
 pub fn callers_site(thread: &Thread) -> Option<(usize, &'static Site)> {
-    known(stack::callers_site_id(thread), |id| stack::publish(thread, id, None, true))
+    known(stack::callers_site_id(thread), |id| stack::publish(thread, id, None, Asker::Library))
 }
 
 fn known(id: u64, publish: impl FnOnce(u64) -> bool) -> Option<(usize, &'static Site)> {

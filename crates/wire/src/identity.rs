@@ -48,6 +48,26 @@ pub fn name_id(name: &[u8]) -> u64 {
     site_id(chain(EMPTY_SITE, hash_bytes(0x746f_6c64, name)))
 }
 
+/// The token of a frame of Python's: a line of a function, wherever its file lies and whatever interpreter runs it.
+pub fn python_token(file: &[u8], function: &[u8], line: u64) -> u64 {
+    let mut parts = file.rsplit(|&b| b == b'/');
+    let name = parts.next().unwrap_or(file);
+    // Every package has files of these names.
+    let package = if name == b"__init__.py" || name == b"__main__.py" { parts.next() } else { None };
+    let file = mix(hash_bytes(0x7079_7468, name) ^ package.map_or(0, |p| hash_bytes(0x7061_636b, p)));
+    let token = mix(chain(chain(file, hash_bytes(0x6675_6e63, function)), line));
+    if token == 0 { 1 } else { token }
+}
+
+/// A number for a text.
+pub fn text_id(text: &[u8]) -> u64 {
+    hash_bytes(0x7465_7874, text).max(1)
+}
+
+/// Before the file and the name of a Python function where a module's path is looked for: `python:FILE:FUNCTION`. The offset of a frame in
+/// it is its line.
+pub const PYTHON: &str = "python:";
+
 /// Before a name where a module's path is looked for: a frame in such a module is a name and no place in a file.
 pub const NAMED: &str = "name:";
 /// Longest name, in bytes.
@@ -91,6 +111,18 @@ mod tests {
         assert_ne!(two(a, b), two(b, a));
         assert_ne!(two(a, b), site_id(chain(EMPTY_SITE, a)));
         assert_ne!(token(1, 2), token(2, 1));
+    }
+
+    #[test]
+    fn a_line_of_python_is_the_same_wherever_its_file_lies() {
+        let here = python_token(b"/home/a/train.py", b"load", 41);
+        assert_eq!(here, python_token(b"train.py", b"load", 41));
+        assert_ne!(here, python_token(b"train.py", b"load", 42));
+        assert_ne!(here, python_token(b"train.py", b"save", 41));
+        assert_ne!(here, python_token(b"test.py", b"load", 41));
+        let package = |file: &[u8]| python_token(file, b"<module>", 1);
+        assert_eq!(package(b"/a/numpy/__init__.py"), package(b"/b/numpy/__init__.py"));
+        assert_ne!(package(b"/a/numpy/__init__.py"), package(b"/a/pandas/__init__.py"));
     }
 
     #[test]

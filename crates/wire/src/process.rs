@@ -66,6 +66,8 @@ pub struct Counters {
     pub no_site: AtomicU64,
     /// Stacks cut short.
     pub truncated: AtomicU64,
+    /// Allocations by lines of Python whose function found no room in the table.
+    pub python_left_out: AtomicU64,
     /// Sampler: pages armed.
     pub armed: AtomicU64,
     /// Sampler: pages that the kernel did not let be armed.

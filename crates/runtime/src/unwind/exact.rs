@@ -5,7 +5,7 @@
 
 use super::cfi::{self, R12, R13, R14, R15, RBP, RBX, REGISTERS, RIP, RSP, Row, Saved, Term};
 use super::stack::{Range, ThreadStack};
-use super::{Collector, Start, Unwinder, Walk, read};
+use super::{Collector, Met, Start, Unwinder, Walk, read};
 use wire::event::MAX_FRAMES;
 
 /// Functions may use this much below the stack pointer without moving it (System V ABI 3.2.2): an interrupted one may
@@ -22,7 +22,7 @@ pub(super) struct Registers([Option<usize>; REGISTERS]);
 /// on into `out`.
 #[cold]
 #[inline(never)]
-pub(super) fn walk<F: FnMut(usize)>(
+pub(super) fn walk<F: FnMut(Met) -> bool>(
     unwinder: &Unwinder,
     start: &Start,
     reached: usize,

@@ -49,9 +49,20 @@ pub struct Walk {
     pub chain: u64,
     /// Number of frames.
     pub depth: u32,
-    /// The outermost frame was not reached: the stack is deeper than [`MAX_FRAMES`], or there was no telling where a
-    /// frame's parent is.
+    /// The outermost frame was not reached: the stack is deeper than [`MAX_FRAMES`], there was no telling where a
+    /// frame's parent is, or the walk was ended.
     pub truncated: bool,
+}
+
+/// A frame that a walk has come to.
+#[derive(Clone, Copy)]
+pub struct Met {
+    /// Where it goes on.
+    pub return_address: usize,
+    /// What it is called in every run.
+    pub token: u64,
+    /// [`Walk::chain`] of the frames before it.
+    pub before: u64,
 }
 
 /// The registers that calls preserve, and where the code is, at one moment in the function that starts a walk.
@@ -132,8 +143,22 @@ impl Unwinder {
     /// `stack` is the thread's; a signal handler that interrupts a walk must not use the same one (the interposer's guard
     /// against re-entry sees to that).
     #[inline(always)]
-    pub fn walk_here(&self, stack: &mut ThreadStack, each: impl FnMut(usize)) -> Walk {
-        self.walk(&Start::here(), stack, each)
+    pub fn walk_here(&self, stack: &mut ThreadStack, mut each: impl FnMut(usize)) -> Walk {
+        self.walk_while(stack, |frame| {
+            each(frame.return_address);
+            true
+        })
+    }
+
+    /// The same as long as `on` says so. A walk that it ends does not have the frame that it was told last.
+    #[inline(always)]
+    pub fn walk_while(&self, stack: &mut ThreadStack, on: impl FnMut(Met) -> bool) -> Walk {
+        self.walk(&Start::here(), stack, on)
+    }
+
+    /// Where the module begins and ends that this address is in; empty if it is in none.
+    pub fn range_of(address: usize) -> Range<usize> {
+        modules::range_of(address)
     }
 
     /// Module index (for [`Unwinder::module`]) and offset from its load bias of a return address of a walk just made;
@@ -169,7 +194,7 @@ impl Unwinder {
     }
 
     #[inline(always)]
-    fn walk(&self, start: &Start, stack: &mut ThreadStack, each: impl FnMut(usize)) -> Walk {
+    fn walk(&self, start: &Start, stack: &mut ThreadStack, each: impl FnMut(Met) -> bool) -> Walk {
         let mut out = Collector::new(&self.own, each);
         let mut epoch = self.rules.epoch();
         let Some(bounds) = stack.bounds(start.rsp) else {
@@ -349,14 +374,14 @@ struct Collector<F> {
     depth: u32,
 }
 
-impl<F: FnMut(usize)> Collector<F> {
+impl<F: FnMut(Met) -> bool> Collector<F> {
     #[inline(always)]
     fn new(own: &Range<usize>, each: F) -> Self {
         let own = (own.start, own.end.wrapping_sub(own.start));
         Collector { each, own, generated_until: 0, chain: identity::EMPTY_SITE, depth: 0 }
     }
 
-    /// Takes a frame; `None` when there is no room for it.
+    /// Takes a frame; `None` when there is no room for it, or it is not wanted.
     #[inline(always)]
     fn frame(&mut self, pc: usize, token: u64) -> Option<()> {
         if pc.wrapping_sub(self.own.0) < self.own.1 {
@@ -366,7 +391,9 @@ impl<F: FnMut(usize)> Collector<F> {
         if self.depth as usize >= MAX_FRAMES {
             return None;
         }
-        (self.each)(pc);
+        if !(self.each)(Met { return_address: pc, token, before: self.chain }) {
+            return None;
+        }
         self.chain = identity::chain(self.chain, token);
         self.depth += 1;
         Some(())

@@ -46,7 +46,10 @@ impl Judge {
         let start = Start::here();
         let mut stack = self.stack.borrow_mut();
         let walk = self.unwinder.walk_here(&mut stack, |pc| ours.push(pc));
-        let out = Collector::new(&(0..0), |pc| exactly.push(pc));
+        let out = Collector::new(&(0..0), |met| {
+            exactly.push(met.return_address);
+            true
+        });
         let exact = exact::walk(self.unwinder, &start, 0, &mut stack, out);
         drop(stack);
         let expected: Vec<usize> = theirs[1..n].iter().map(|&p| p as usize).collect();
@@ -459,7 +462,7 @@ fn cost_of_a_walk_against_backtrace() {
             frames = judge.unwinder.walk_here(&mut stack, |pc| _ = std::hint::black_box(pc)).depth;
         });
         let learning = best(100, 100, || {
-            let out = Collector::new(&(0..0), |pc| _ = std::hint::black_box(pc));
+            let out = Collector::new(&(0..0), |met| std::hint::black_box(met).return_address != 0);
             exact::walk(judge.unwinder, &Start::here(), 0, &mut stack, out);
         });
         // SAFETY: the buffer has that many elements.
