@@ -47,7 +47,7 @@ pub fn allocate(kind: usize, size: usize, align: usize, zero: bool) -> *mut c_vo
             if align > 0 {
                 given.push(Trait { key: ALIGNMENT, value: align as u64 });
             }
-            let wish = Wish { given, alignment: (align > 0).then_some(align), ..wish.clone() };
+            let wish = Wish { given: given.into(), alignment: (align > 0).then_some(align), ..wish.clone() };
             match c::allocate(size, &wish, zero) {
                 Ok(at) => at as *mut c_void,
                 // The kernel may forbid to bind memory; who only prefers it does not want to know.

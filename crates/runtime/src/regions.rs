@@ -5,6 +5,7 @@
 //! that a plan names ([`crate::phases`]). Then the call goes on to where it would have gone.
 
 use crate::phases::Count;
+use crate::stack::Asker;
 use crate::tls::Thread;
 use crate::{manage, next, process, stack, told};
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -75,7 +76,7 @@ pub fn reached(thread: &Thread, name: &[u8]) {
 /// The first thread has come to a place that its call stack tells ([`crate::told`]).
 pub fn arrives(thread: &Thread) {
     let id = stack::callers_site_id(thread);
-    happens(thread, id as usize | 1 << 63, || id, |id| stack::publish(thread, id, None, true));
+    happens(thread, id as usize | 1 << 63, || id, |id| stack::publish(thread, id, None, Asker::Library));
 }
 
 fn happens(thread: &Thread, key: usize, id: impl Fn() -> u64, publish: impl Fn(u64) -> bool) {
