@@ -10,5 +10,6 @@ mod functions;
 mod guest;
 mod live;
 mod memkind;
+mod mpi;
 mod placement;
 mod refusals;

@@ -98,7 +98,7 @@ pub fn run(
     watch.begin_sampling();
     began(&notes);
     let mut needed = Instant::now();
-    while !ENDING.load(Relaxed) && !(while_needed && needed.elapsed() > UNNEEDED) {
+    while !(ENDING.load(Relaxed) || while_needed && needed.elapsed() > UNNEEDED) {
         watch.rest(Some(door.bell()));
         for asked in door.asked() {
             needed = Instant::now();
