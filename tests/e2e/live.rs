@@ -131,13 +131,12 @@ fn bad_input_is_one_sentence() {
     );
 }
 
-/// The scripts of docs/live.md, each with the option that its first line names.
+/// The scripts of docs/live.md, with the options that it gives them to, where there is something to decide.
 #[test]
 fn the_documents_scripts_run_and_a_broken_one_does_not_matter() {
     let room = Room::new();
     fs::write(room.path("two.toml"), TWO).expect("writing");
     let text = fs::read_to_string(hearth_tests::workspace().join("docs/live.md")).expect("the document");
-    let lines: Vec<&str> = text.lines().map(|l| l.strip_prefix("    ").unwrap_or("")).collect();
     let phases = program("phases");
     let live = |option: &str, file: &str| {
         let options =
@@ -147,12 +146,11 @@ fn the_documents_scripts_run_and_a_broken_one_does_not_matter() {
         ended.stderr
     };
     let mut found = 0;
-    for (i, line) in lines.iter().enumerate().filter(|(_, l)| l.starts_with("// ") && l.contains(".rhai: hearth live "))
-    {
-        let (name, command) = line[3..].split_once(": ").expect("a name");
-        let option = command.split(' ').nth(2).expect("an option");
-        let script: Vec<&str> = lines[i..].iter().copied().take_while(|l| !l.is_empty()).collect();
-        fs::write(room.path(name), script.join("\n")).expect("writing");
+    for command in text.lines().filter(|l| l.starts_with("hearth live --") && l.contains("script=")) {
+        let (option, rest) = command["hearth live ".len()..].split_once(" script=").expect("an option and a file");
+        let name = rest.split(' ').next().expect("a file");
+        let block = text.split(&format!("```rhai file={name}\n")).nth(1).expect("its block");
+        fs::write(room.path(name), block.split("```").next().expect("an end")).expect("writing");
         let said = live(option, &format!("script={name}"));
         assert!(!said.contains("not asked any more"), "{name}: {said}");
         found += 1;
