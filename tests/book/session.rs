@@ -1,7 +1,7 @@
 //! Runs a page: one shell for all of its blocks, in a folder of its own.
 
 use crate::page::{Block, Kind, Page};
-use hearth_tests::{Room, spawn, target, wait, workspace};
+use hearth_tests::{Room, for_mpi, spawn, target, wait, workspace};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -86,9 +86,7 @@ pub fn run(page: &Page, common: &Common) -> Vec<String> {
     bash.env("SOURCES", workspace()).env("PREFIX", prefix).env("LD_LIBRARY_PATH", prefix.join("lib"));
     bash.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).env("CMAKE_PREFIX_PATH", prefix);
     bash.env("HEARTH_LAB", std::env::var_os("HEARTH_LAB").unwrap_or_else(|| target().join("lab").into()));
-    // Open MPI refuses to work for root without being told twice.
-    bash.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    let ended = wait(spawn(&mut bash), LIMIT);
+    let ended = wait(spawn(for_mpi(&mut bash)), LIMIT);
     eprintln!("{}: {} steps in {:.1} s", page.name, steps.len(), ended.took.as_secs_f64());
     let outputs: Vec<&str> = ended.stdout.split(&format!("\n{MARK}\n")).skip(1).collect();
     if ended.status != 0 {

@@ -1,21 +1,14 @@
 //! Programs of MPI: they do the same with `--phases` as without, whichever MPI and language it is, and their phases are seen where they communicate.
 
-use hearth_tests::{Ended, Room, hearth, program, run};
+use hearth_tests::{Ended, Room, for_mpi, hearth, program, run};
 use model::observed::Region;
 use std::collections::BTreeMap;
-use std::process::Command;
 
 /// The MPIs, and what starts ranks.
 const MPIS: [&str; 2] = ["openmpi", "mpich"];
 
-/// A command that may start more ranks than there are processors, as root too.
-pub fn mpi(command: &mut Command) -> &mut Command {
-    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
-}
-
 fn start(room: &Room, command: &[&str]) -> Ended {
-    run(mpi(room.command(command[0]).args(&command[1..])))
+    run(for_mpi(room.command(command[0]).args(&command[1..])))
 }
 
 /// How often a phase began at each place, by its line.

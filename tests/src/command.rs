@@ -117,6 +117,14 @@ pub fn run(command: &mut Command) -> Ended {
     wait(spawn(command.stdin(Stdio::null())), Duration::from_secs(180))
 }
 
+/// A command that may start more ranks of MPI than there are processors, and as root too, whichever MPI it is.
+pub fn for_mpi(command: &mut Command) -> &mut Command {
+    for whose in ["OMPI", "PRTE"] {
+        command.env(format!("{whose}_ALLOW_RUN_AS_ROOT"), "1").env(format!("{whose}_ALLOW_RUN_AS_ROOT_CONFIRM"), "1");
+    }
+    command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
+}
+
 /// Whether this is root.
 pub fn is_root() -> bool {
     // SAFETY: no arguments.
