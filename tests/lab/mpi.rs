@@ -40,7 +40,7 @@ fn a_plan_moves_when_ranks_meet() {
     let text = text.replacen("nodes = []", "nodes = [0]", 1).replacen("nodes = []", "nodes = [1]", 1);
     fs::write(lab.room.path("plan.toml"), &text).expect("writing");
     let guided = r#""$hearth" lab mark on
-        "$mpirun" -np 2 "$hearth" run --phases --plan plan.toml -- "$turns" 12 1000000 2>turns.txt"#;
+        "$mpirun" -np 2 "$hearth" run --plan plan.toml -- "$turns" 12 1000000 2>turns.txt"#;
     run(&lab, "mpich", &["--fast", "128MiB"], guided);
     let told = turns(&lab, 12);
     // It moves while the ranks run on, and in the middle of a short turn it may not be done.

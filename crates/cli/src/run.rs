@@ -6,7 +6,7 @@ use ::live::daemon::node;
 use anyhow::{Context, Result};
 use policy::plan_file;
 use record::guide;
-use record::launch::{Launch, find_mpi, find_runtime};
+use record::launch::{Launch, find_runtime, mpi_for};
 use record::now_ns;
 use record::program;
 use std::ffi::OsString;
@@ -35,8 +35,7 @@ pub struct Args {
     /// The plan, as written by `hearth plan`
     #[arg(long, value_name = "FILE", required_unless_present = "phases")]
     plan: Option<PathBuf>,
-    /// The program uses MPI, and its phases begin with operations of it. With a plan these are the plan's, as `hearth record --phases` has seen them.
-    /// Without one the program is placed while it runs, with all others of this node that are started so, by the daemon that is running or by one that is
+    /// The program uses MPI, and its phases begin with operations of it. With a plan it need not be said. Without one the program is placed while it runs, with all others of this node that are started so, by the daemon that is running or by one that is
     /// started now and ends with them
     #[arg(long)]
     phases: bool,
@@ -73,7 +72,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         program,
         name,
         args: command.collect(),
-        mpi: args.phases.then(|| find_mpi(&runtime)).transpose()?,
+        mpi: mpi_for(args.phases, Some(&plan), &runtime)?,
         runtime,
         flags: flags::EVENTS | flags::PLAN,
         threshold: plan.threshold.0,

@@ -61,6 +61,13 @@ pub struct PlannedPhase {
     pub moves: Vec<PlannedMove>,
 }
 
+impl PlannedPhase {
+    /// It begins with an operation of MPI: of these the whole call stack is known, of regions and marks one frame.
+    pub fn is_of_mpi(&self) -> bool {
+        self.frames.len() > 1
+    }
+}
+
 /// Where the objects of a site are from a phase on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedMove {

@@ -134,7 +134,7 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
         let with = match phase.frames.as_slice() {
             [frame] if frame.is_name() => "the program says this name (hearth_phase)".to_string(),
             [_] => "a parallel region of the function below".to_string(),
-            [_, ..] => "an operation of MPI, called from here (hearth run --phases)".to_string(),
+            [_, ..] => "an operation of MPI, called from here".to_string(),
             [] => format!("an allocation of {}", label(phase.begins)),
         };
         writeln!(out, "begins = {}  # {with}", quoted(&phase.begins.to_string()))?;

@@ -77,7 +77,7 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
         }
         let stacks = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).map(|s| (s.id, &s.frames));
         // Of a region's function there is no call to find it by.
-        let calls = plan.phases.iter().filter(|p| p.frames.len() > 1).map(|p| (p.begins, &p.frames));
+        let calls = plan.phases.iter().filter(|p| p.is_of_mpi()).map(|p| (p.begins, &p.frames));
         let frames: Vec<_> = stacks
             .chain(calls)
             .flat_map(|(id, frames)| frames.iter().map(move |f| (id, f)))
@@ -109,6 +109,13 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
             module.name(),
             found.len()
         ));
+    }
+
+    match plan.phases.iter().filter(|p| p.is_of_mpi() && lost.contains_key(&p.begins)).count() {
+        0 => {}
+        n => notes.push(format!(
+            "{n} phases begin with operations of MPI whose call stacks are not found again in this build, so nothing moves with these"
+        )),
     }
 
     let tiers: Vec<ImageTier<'_>> =

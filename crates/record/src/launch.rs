@@ -14,6 +14,7 @@ use crate::outside::Outside;
 use crate::session::Session;
 use crate::watch::{ProcessSummary, Watch, Watched};
 use model::observed::Loss;
+use model::{Plan, PlannedPhase};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -73,6 +74,7 @@ pub struct Outcome {
     /// What was lost, summed by kind.
     pub losses: Vec<Loss>,
 }
+
 /// Finds libhearth_mpi.so beside the runtime.
 pub fn find_mpi(runtime: &Path) -> Result<PathBuf, Error> {
     let path = runtime.with_file_name("libhearth_mpi.so");
@@ -85,6 +87,13 @@ pub fn find_mpi(runtime: &Path) -> Result<PathBuf, Error> {
         ))),
     }
 }
+
+/// The same, if phases are asked for or the plan has some that begin with operations of MPI.
+pub fn mpi_for(phases: bool, plan: Option<&Plan>, runtime: &Path) -> Result<Option<PathBuf>, Error> {
+    let wanted = phases || plan.is_some_and(|plan| plan.phases.iter().any(PlannedPhase::is_of_mpi));
+    wanted.then(|| find_mpi(runtime)).transpose()
+}
+
 /// Finds libhearth.so: `$HEARTH_LIBRARY`, beside the `hearth` command, or in `../lib/hearth` from there.
 pub fn find_runtime() -> Result<PathBuf, Error> {
     const NAME: &str = "libhearth.so";

@@ -3,7 +3,7 @@
 use crate::chunks::Chunks;
 use crate::churn::{Churn, Told};
 use crate::follow::{Object, Quiet, RawFrame, Sink, Stack, Started, Visit};
-use crate::launch::{Launch, Outcome, find_mpi, find_runtime};
+use crate::launch::{Launch, Outcome, find_runtime, mpi_for};
 use crate::misses::{ChunkMisses, Counts, Place, Source, Sourced};
 use crate::perf::open::Scope;
 use crate::residency::SitePages;
@@ -89,6 +89,7 @@ pub struct Recorded {
 pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Recorded, Error> {
     let program = program::check(&options.program)?;
     let runtime = find_runtime()?;
+    let mpi = mpi_for(options.phases, options.plan.as_ref(), &runtime)?;
     let output = match &options.output {
         Some(path) => path.clone(),
         None => {
@@ -129,7 +130,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         program,
         name: options.program.clone(),
         args: options.args.clone(),
-        mpi: options.phases.then(|| find_mpi(&runtime)).transpose()?,
+        mpi,
         runtime,
         flags: flags::EVENTS | sampling.flags | guided,
         threshold: threshold.0,
