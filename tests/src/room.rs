@@ -81,11 +81,12 @@ impl Room {
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
-    /// A command in this folder with a calm environment: no colours, one language, OpenMP with two threads.
+    /// A command in this folder with a calm environment: no colours, one language, OpenMP with two threads, and not the library path
+    /// by which Cargo would lead programs that look for memkind to ours.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.folder.path()).env("LC_ALL", "C.UTF-8").env("OMP_NUM_THREADS", "2");
-        command.env_remove("LD_PRELOAD");
+        command.env_remove("LD_PRELOAD").env_remove("LD_LIBRARY_PATH");
         command
     }
     /// The program without Hearth.
