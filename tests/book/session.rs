@@ -80,7 +80,8 @@ pub fn run(page: &Page, common: &Common) -> Vec<String> {
     fs::write(room.path(".session"), script).expect("writing the session");
     let mut bash = room.command("bash");
     let path = std::env::var("PATH").unwrap_or_default();
-    bash.arg(".session").stdin(Stdio::null()).env("PATH", format!("{}:{path}", common.room.path("").display()));
+    let path = format!("{}:{}:{path}", common.room.path("").display(), prefix.join("bin").display());
+    bash.arg(".session").stdin(Stdio::null()).env("PATH", path);
     bash.env("APP", common.room.path("app"));
     bash.env("HOME", room.path("")).env("XDG_RUNTIME_DIR", room.path("")).env_remove("XDG_CACHE_HOME");
     bash.env("SOURCES", workspace()).env("PREFIX", prefix).env("LD_LIBRARY_PATH", prefix.join("lib"));

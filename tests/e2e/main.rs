@@ -1,6 +1,7 @@
 //! End-to-end tests: real programs do the same with Hearth as without, profiles survive, sites are told apart, and bad
 //! input is answered by one sentence.
 
+mod annotated;
 mod api;
 mod bad_input;
 mod chunks;

@@ -44,6 +44,17 @@ pub fn programs() -> &'static Path {
     })
 }
 
+/// The folder of the wrapper compilers (`hearth-cc` and its sisters).
+pub fn compilers() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let out = target().join("compiler");
+        let mut make = Command::new("make");
+        run(make.arg("-s").arg("-C").arg(workspace().join("compiler")).arg(format!("OUT={}", out.display()))).expect(0);
+        out
+    })
+}
+
 /// The path of one test program.
 pub fn program(name: &str) -> String {
     programs().join(name).to_str().expect("the target folder has a readable name").to_string()

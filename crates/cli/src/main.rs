@@ -16,6 +16,7 @@ mod record;
 mod report;
 mod run;
 mod sampler;
+mod sites;
 mod status;
 mod stop;
 mod top;
@@ -37,6 +38,7 @@ enum Verb {
     Record(record::Args),
     Import(import::Args),
     Report(report::Args),
+    Sites(sites::Args),
     Diff(diff::Args),
     Plan(plan::Args),
     Run(run::Args),
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Verb::Record(args) => record::run(args),
         Verb::Import(args) => import::run(args),
         Verb::Report(args) => report::run(args),
+        Verb::Sites(args) => sites::run(args),
         Verb::Diff(args) => diff::run(args),
         Verb::Plan(args) => plan::run(args),
         Verb::Run(args) => run::run(args),

@@ -18,7 +18,7 @@ impl Names {
         for frame in sites.clone().filter(|s| !self.labels.contains_key(&s.id)).flat_map(|s| &s.frames) {
             let Some(module) = &frame.module else { continue };
             let known = self.lines.get(module).is_some_and(|lines| lines.contains_key(&frame.offset));
-            if !known && frame.source.is_empty() && module.path.starts_with('/') {
+            if !known && frame.source.is_empty() && module.file().is_some() {
                 unknown.entry(module.clone()).or_default().push(frame.offset);
             }
         }

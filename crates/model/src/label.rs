@@ -4,7 +4,7 @@
 //! `Memory::smalloc`), the same for every site. Nobody can list all of them, but the profile itself shows them: a
 //! function that allocates for three or more different callers is named by its caller instead.
 
-use crate::site::{Frame, Site, SiteId, SiteKind, SourceLine};
+use crate::site::{Frame, Module, Site, SiteId, SiteKind, SourceLine};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// From this many different callers a function counts as an allocation wrapper.
@@ -46,7 +46,7 @@ struct Stack {
 
 impl Stack {
     fn of(site: &Site) -> Stack {
-        let place = site.frames.first().map_or_else(String::new, Frame::place);
+        let place = place(site);
         if site.kind == SiteKind::Static {
             return Stack { id: site.id, lines: vec![site.stack_label()], callers: 1, place };
         }
@@ -70,6 +70,13 @@ impl Stack {
         }
         Stack { id: site.id, lines, callers, place }
     }
+}
+
+/// The innermost frame in binary form. Positions in the source may be of one line all along, and then each of them counts.
+fn place(site: &Site) -> String {
+    let Some(first) = site.frames.first() else { return String::new() };
+    let calls = site.frames.iter().skip(1).filter(|f| f.module.as_ref().is_some_and(Module::is_source));
+    first.place() + &calls.map(|f| format!("<{:08x}", f.offset)).collect::<String>()
 }
 
 /// Stacks grouped by what they say at this depth; those that end before it form a group of their own.
@@ -114,7 +121,7 @@ fn name(group: Vec<&Stack>, depth: usize, prefix: &str, labels: &mut HashMap<Sit
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::site::{Apart, Module, SourceLine};
+    use crate::site::{Apart, SourceLine};
 
     fn site(id: u64, stack: &[&str]) -> Site {
         let module = Some(Module { path: "/bin/app".to_string(), build_id: String::new() });

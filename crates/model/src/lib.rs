@@ -33,7 +33,7 @@ pub use forecast::{Curve, Forecast};
 pub use landing::Landing;
 pub use observed::{Asked, Life, Lines, Observed, Pattern, SiteUse, Touch};
 pub use plan::{Plan, PlannedMove, PlannedPhase, PlannedSite, PlannedTier};
-pub use site::{Apart, Frame, Module, NAMED, PYTHON, Site, SiteId, SiteKind, SourceLine};
+pub use site::{Apart, Frame, Module, NAMED, PYTHON, SOURCE, Site, SiteId, SiteKind, SourceLine};
 pub use split::{Parts, Split};
 pub use tier::{Coefficients, Figure, Origin, Platform, Space, Tier, TierKind, home};
 pub use units::{Bytes, GbPerSec, Nanos};

@@ -47,6 +47,10 @@ pub const NAMED: &str = "name:";
 /// Before the file and the name of a Python function where a module's path would be (`python:FILE:FUNCTION`): a frame's offset in it is its line.
 pub const PYTHON: &str = "python:";
 
+/// Before the path of an annotated module where a module's path would be (`source:FILE`): a frame's offset in it is the number of a position in the source, which
+/// stays the same when the program is built again.
+pub const SOURCE: &str = "source:";
+
 /// An executable or shared library as it was loaded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Module {
@@ -60,6 +64,17 @@ impl Module {
     /// The file name without its folder.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    /// Its file, if it has one.
+    pub fn file(&self) -> Option<&str> {
+        let path = self.path.strip_prefix(SOURCE).unwrap_or(&self.path);
+        path.starts_with('/').then_some(path)
+    }
+
+    /// True for positions in the source of an annotated module, instead of places in its code.
+    pub fn is_source(&self) -> bool {
+        self.path.starts_with(SOURCE)
     }
 
     /// The source form of a place in it, where no file has to be read for that: a name that the program has given, or a line of Python.
@@ -158,6 +173,7 @@ impl Frame {
         match &self.module {
             Some(m) if self.is_name() => m.path.clone(),
             Some(m) if self.is_python() => m.line_at(self.offset).map_or_else(|| m.path.clone(), |l| l.as_python()),
+            Some(m) if m.is_source() => format!("{}@{:08x}", m.name(), self.offset),
             Some(m) => format!("{}+{:#x}", m.name(), self.offset),
             None => format!("{:#x}", self.offset),
         }

@@ -4,7 +4,7 @@
 //! All of this happens before the program starts, so that the runtime compares numbers and nothing else (paper 000,
 //! section VI).
 
-use crate::{Error, rebuilt, statics};
+use crate::{Error, annotated, rebuilt, statics};
 use model::{Module, Plan, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -73,6 +73,10 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
             }
         };
         if now.build_id == module.build_id {
+            continue;
+        }
+        if module.is_source() {
+            notes.extend(positions(plan, module, &file, &mut lost));
             continue;
         }
         let stacks = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).map(|s| (s.id, &s.frames));
@@ -151,6 +155,39 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
     Ok(Guide { image, notes, lost })
 }
 
+/// Positions in the source are found again by themselves, if they are there: a sentence on those of the plan's that are not.
+fn positions(plan: &Plan, module: &Module, file: &Path, lost: &mut BTreeMap<SiteId, String>) -> Option<String> {
+    let table = match annotated::of(file) {
+        Ok(table) => table,
+        Err(why) => return Some(why),
+    };
+    if table.is_empty() {
+        return Some(format!(
+            "{} does not say where in its source it allocates, as it did when it was profiled: build it with Hearth's compilers again",
+            file.display()
+        ));
+    }
+    let before = lost.len();
+    for site in &plan.sites {
+        let of_module = site.frames.iter().filter(|f| f.module.as_ref() == Some(module));
+        if let Some(gone) = of_module.into_iter().find(|f| !table.has(f.offset)) {
+            lost.entry(site.id).or_insert_with(|| format!("{gone} is no longer in {}", now_name(file)));
+        }
+    }
+    match lost.len() - before {
+        0 => None,
+        n => Some(format!(
+            "{} was rebuilt from another source since it was profiled: {n} of {} planned sites have lines that are no longer there",
+            file.display(),
+            plan.sites.len()
+        )),
+    }
+}
+
+fn now_name(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// Where the plan's static variables lie in the modules as they are now. Their names are found again whatever was rebuilt.
 fn variables(
     plan: &Plan,
@@ -220,7 +257,7 @@ fn file_of(module: &Module, program: &Path) -> Option<PathBuf> {
     if program.file_name().is_some_and(|n| n.as_bytes() == module.name().as_bytes()) {
         return Some(program);
     }
-    Some(PathBuf::from(&module.path)).filter(|p| p.is_file())
+    module.file().map(PathBuf::from).filter(|p| p.is_file())
 }
 
 fn key(module: &Module) -> u64 {

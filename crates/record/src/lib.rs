@@ -10,9 +10,12 @@
 //! 4. Whoever wants to know is a [`follow::Sink`]; [`recording`] is the one that writes a profile.
 //! 5. [`guide`] makes a plan ready for a guided run; [`rebuilt`] finds its frames again in a module that was rebuilt.
 //! 6. [`import`] makes profiles of what other tools have seen.
-//! 7. [`symbols`] gives frames their source form after the run.
+//! 7. [`symbols`] gives frames their source form after the run; [`annotated`] reads what programs compiled with `hearth-cc` say of theirs; [`calls`] finds the calls in a
+//!    module that allocate.
 
+pub mod annotated;
 pub mod bounds;
+pub mod calls;
 pub mod chunks;
 pub mod churn;
 pub mod code;

@@ -5,10 +5,10 @@
 //! levels. Where one line holds several calls, the order of their addresses decides. A module without line
 //! information cannot be matched after a rebuild.
 
+use crate::calls::return_addresses;
 use crate::symbols;
-use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use model::{Frame, Module, SourceLine};
-use object::{Object, ObjectSection, SectionKind};
+use object::Object;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
@@ -61,21 +61,6 @@ pub fn find<'a>(
             found.insert(*old_offset, answer);
         }
     }
-    Ok(found)
-}
-
-/// The addresses after all call instructions, ascending, relative to the load bias.
-fn return_addresses(file: &Path) -> Result<Vec<u64>, String> {
-    let bytes = std::fs::read(file).map_err(|e| format!("{} cannot be read: {e}", file.display()))?;
-    let elf = object::File::parse(&*bytes).map_err(|e| format!("{} is not an ELF file: {e}", file.display()))?;
-    let mut found = Vec::new();
-    for section in elf.sections().filter(|s| s.kind() == SectionKind::Text) {
-        let code = section.data().map_err(|e| format!("{} is damaged: {e}", file.display()))?;
-        let decoder = Decoder::with_ip(64, code, section.address(), DecoderOptions::NONE);
-        found.extend(decoder.into_iter().filter(|i| i.mnemonic() == Mnemonic::Call).map(|i| i.next_ip()));
-    }
-    found.sort_unstable();
-    found.dedup();
     Ok(found)
 }
 

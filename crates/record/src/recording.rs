@@ -214,7 +214,7 @@ fn symbolise(writer: &mut Writer, progress: &mut dyn FnMut(Progress)) -> Result<
             continue;
         }
         // The vDSO and anonymous code have no file.
-        if !module.path.starts_with('/') {
+        if module.file().is_none() {
             continue;
         }
         progress(Progress::Symbolising(module.name().to_string()));
@@ -629,5 +629,6 @@ mod tests {
     fn the_runtime_and_the_profile_mark_names_and_lines_of_python_alike() {
         assert_eq!(model::NAMED, wire::identity::NAMED);
         assert_eq!(model::PYTHON, wire::identity::PYTHON);
+        assert_eq!(model::SOURCE, wire::identity::SOURCE);
     }
 }

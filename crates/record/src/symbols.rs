@@ -4,6 +4,7 @@
 //! symbol tables; a stripped file still has its dynamic symbols, or nothing. A file that was changed since the
 //! program loaded it (another build id) is not used: wrong names are worse than none.
 
+use crate::annotated;
 use addr2line::Loader;
 use addr2line::fallible_iterator::FallibleIterator;
 use model::{Module, SourceLine};
@@ -17,10 +18,14 @@ use std::path::{Path, PathBuf};
 /// innermost inlined function first, empty where nothing is known. An error is one sentence on why the whole module
 /// has none.
 pub fn symbolize(module: &Module, offsets: &[u64]) -> Result<Vec<Vec<SourceLine>>, String> {
-    let path = Path::new(&module.path);
+    let path = Path::new(module.file().unwrap_or(&module.path));
     let binary = Binary::open(path)?;
     if !module.build_id.is_empty() && binary.build_id()? != module.build_id {
         return Err(format!("{} was changed since it was recorded (its build id differs)", path.display()));
+    }
+    if module.is_source() {
+        let table = annotated::table(&binary)?;
+        return Ok(offsets.iter().map(|&position| table.line(position).into_iter().collect()).collect());
     }
     let mut tables = vec![Functions::of(&binary)?];
     let mut dwarf = binary.has_dwarf()?.then(|| Loader::new(path).ok()).flatten();
@@ -83,6 +88,19 @@ const FORTRAN: [addr2line::gimli::DwLang; 6] = {
     ]
 };
 
+/// Flang's names: `_QMmodulePprocedure`, `_QFhostPinner`, `_QPprocedure`, and `_QQmain` of a program.
+fn unmangle_flang(raw: &str) -> Option<String> {
+    let mut names: Vec<String> = Vec::new();
+    for c in raw.strip_prefix("_Q")?.chars() {
+        match c {
+            'A'..='Z' => names.push(String::new()),
+            _ => names.last_mut()?.push(c),
+        }
+    }
+    names.retain(|n| !n.is_empty());
+    (!names.is_empty()).then(|| names.join("::"))
+}
+
 /// gfortran's names: `__module_MOD_procedure`, and `procedure_` outside modules.
 fn unmangle_fortran(raw: &str, surely_fortran: bool) -> String {
     match raw.strip_prefix("__").and_then(|r| r.split_once("_MOD_")) {
@@ -115,6 +133,10 @@ impl Binary {
         // SAFETY: a read-only private mapping of a file that is not expected to shrink while it is looked at.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(say)?;
         Ok(Binary { path: path.to_owned(), map })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn parse(&self) -> Result<object::File<'_>, String> {
@@ -185,7 +207,10 @@ impl Functions {
 }
 
 /// A symbol's name as the source has it.
-pub(crate) fn plain_name(name: &str) -> String {
+pub fn plain_name(name: &str) -> String {
+    if let Some(plain) = unmangle_flang(name) {
+        return plain;
+    }
     let plain = unmangle_fortran(name, false);
     if plain != *name { plain } else { addr2line::demangle_auto(name.into(), None).into_owned() }
 }
@@ -235,5 +260,8 @@ mod tests {
         assert_eq!(unmangle_fortran("__grid_MOD_allocate_all", false), "grid::allocate_all");
         assert_eq!(unmangle_fortran("solve_", true), "solve");
         assert_eq!(unmangle_fortran("solve_", false), "solve_");
+        let flang = |name| unmangle_flang(name).unwrap_or_default();
+        assert_eq!([flang("_QMgridPsetup"), flang("_QQmain"), flang("_QPsolve")], ["grid::setup", "main", "solve"]);
+        assert_eq!([flang("_QFsolvePinner"), flang("_Quiet"), flang("main")], ["solve::inner", "", ""]);
     }
 }

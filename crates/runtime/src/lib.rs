@@ -24,7 +24,8 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("libhearth.so is written for x86-64 Linux with glibc");
 
-pub mod colour;
+pub mod annotated;
+mod colour;
 pub mod foreign;
 pub mod fork;
 pub mod heap;

@@ -2,11 +2,11 @@
 
 use crate::tls::Thread;
 use crate::unwind::{Met, Unwinder, Walk};
-use crate::{plan, process, python, range};
+use crate::{annotated, plan, process, python, range};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
-use wire::event::{Apart, Event, MAX_FRAMES, NO_MODULE};
-use wire::identity::{self, LONGEST_NAME, NAMED};
+use wire::event::{Apart, Event, MAX_FRAMES, MAX_PATH, NO_MODULE};
+use wire::identity::{self, LONGEST_NAME, NAMED, SOURCE};
 
 static UNWINDER: AtomicPtr<Unwinder> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -77,6 +77,8 @@ pub fn site_id(thread: &Thread, asker: Asker) -> u64 {
     let Some(unwinder) = unwinder() else { return identity::site_id(identity::EMPTY_SITE) };
     let (chain, truncated) = if python::code().is_ahead() {
         chain_with_python(unwinder, thread, asker)
+    } else if let Some(path) = annotated::path() {
+        return path.site_id();
     } else {
         let walked = walk(unwinder, thread, |_| true);
         (walked.chain, walked.truncated)
@@ -183,10 +185,57 @@ pub fn publish_name(thread: &Thread, id: u64, number: usize, name: &[u8]) -> boo
     process::publish(thread, process::time(), Event::Site { site: id, frames, truncated: false, apart: None })
 }
 
+/// Module index of the positions in the source of a module.
+const FIRST_ANNOTATED: u16 = 2048;
+
+/// Publishes the positions of an annotated program that led here, as frames in the innermost module on the stack that has any.
+#[inline(never)]
+fn publish_path(unwinder: &Unwinder, thread: &Thread, site: u64, apart: Option<Apart>, path: annotated::Path) -> bool {
+    let mut of = None;
+    walk(unwinder, thread, |met| {
+        let (index, _) = unwinder.frame_of(met.return_address);
+        of = unwinder.module(index).filter(|m| m.annotated).map(|m| (index, m));
+        of.is_none()
+    });
+    let index = match of {
+        // Of calls that were not annotated nothing is left on the stack: tail calls.
+        None => NO_MODULE,
+        Some((index, module)) => {
+            let index = index + FIRST_ANNOTATED;
+            let Some(published) = PUBLISHED.get(usize::from(index)) else { return false };
+            let generation = process::generation();
+            if published.load(Acquire) != generation {
+                let mut path = [0; SOURCE.len() + MAX_PATH];
+                let whole = SOURCE.len() + module.path.len();
+                path[..SOURCE.len()].copy_from_slice(SOURCE.as_bytes());
+                let Some(path) = path.get_mut(..whole.min(MAX_PATH)) else { return false };
+                let Some(rest) = module.path.get(..path.len() - SOURCE.len()) else { return false };
+                path[SOURCE.len()..].copy_from_slice(rest);
+                let event = Event::Module { index, build_id: module.build_id, path };
+                if !process::publish(thread, process::time(), event) {
+                    return false;
+                }
+                published.store(generation, Release);
+            }
+            index
+        }
+    };
+    let (mut words, mut depth) = ([0; 3], 0);
+    for (word, position) in words.iter_mut().zip(path.positions()) {
+        *word = u64::from(index) << 48 | u64::from(position);
+        depth += 1;
+    }
+    let frames = words.get(..depth).unwrap_or(&[]);
+    process::publish(thread, process::time(), Event::Site { site, frames, truncated: false, apart })
+}
+
 /// Publishes the stack of the site that allocates right now, after the modules it refers to. `false` if that could not
 /// be done now; the site's next allocation tries again.
 pub fn publish(thread: &Thread, site: u64, apart: Option<Apart>, asker: Asker) -> bool {
     let Some(unwinder) = unwinder() else { return false };
+    if let Some(path) = annotated::path().filter(|_| asker != Asker::Library && !python::code().is_ahead()) {
+        return publish_path(unwinder, thread, site, apart, path);
+    }
     if FRAMES.taken.swap(true, Acquire) {
         return false;
     }

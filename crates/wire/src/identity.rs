@@ -59,6 +59,11 @@ pub fn python_token(file: &[u8], function: &[u8], line: u64) -> u64 {
     if token == 0 { 1 } else { token }
 }
 
+/// The token of a position in the source that an annotated program tells of (`compiler/`): its number is the same in every build.
+pub const fn position_token(position: u32) -> u64 {
+    mix(0x736f_7572_6365 ^ mix(position as u64))
+}
+
 /// A number for a text.
 pub fn text_id(text: &[u8]) -> u64 {
     hash_bytes(0x7465_7874, text).max(1)
@@ -67,6 +72,11 @@ pub fn text_id(text: &[u8]) -> u64 {
 /// Before the file and the name of a Python function where a module's path is looked for: `python:FILE:FUNCTION`. The offset of a frame in
 /// it is its line.
 pub const PYTHON: &str = "python:";
+
+/// Before the path of an annotated module where a module's path is looked for: the offset of a frame in it is the number of a position in its source.
+pub const SOURCE: &str = "source:";
+/// Name of the ELF note by which such a module is known, and its type.
+pub const ANNOTATED: (&[u8], u32) = (b"Hearth\0", 1);
 
 /// Before a name where a module's path is looked for: a frame in such a module is a name and no place in a file.
 pub const NAMED: &str = "name:";

@@ -10,6 +10,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use libc::{Elf64_Ehdr, Elf64_Phdr};
 use wire::event::{MAX_BUILD_ID, MAX_PATH};
+use wire::identity::ANNOTATED;
 
 /// Modules a process may use over its life time; the code of modules beyond counts as code outside modules.
 const MAX_MODULES: usize = 4096;
@@ -36,6 +37,7 @@ pub(super) struct Module {
     build_id: [u8; MAX_BUILD_ID],
     path_len: usize,
     path: [u8; MAX_PATH],
+    annotated: bool,
 }
 
 /// Where the loader put a module and its unwind information. Addresses of this process.
@@ -58,6 +60,8 @@ pub struct ModuleInfo<'a> {
     pub build_id: &'a [u8],
     /// Path as the loader knows it; of the executable, the target of `/proc/self/exe`.
     pub path: &'a [u8],
+    /// It tells where in its source it allocates ([`crate::annotated`]).
+    pub annotated: bool,
 }
 
 /// What the loader says about the module at an address.
@@ -66,6 +70,7 @@ struct Loaded {
     name: *const c_char,
     /// Inside the module's notes; `(address, length)`.
     build_id: (usize, usize),
+    annotated: bool,
 }
 
 /// `struct dl_find_object` of glibc's `dlfcn.h` on x86-64.
@@ -134,7 +139,7 @@ impl Modules {
 
     pub fn info(&self, index: u16) -> Option<ModuleInfo<'_>> {
         let m = self.row(usize::from(index))?;
-        Some(ModuleInfo { build_id: m.build_id()?, path: m.path.get(..m.path_len)? })
+        Some(ModuleInfo { build_id: m.build_id()?, path: m.path.get(..m.path_len)?, annotated: m.annotated })
     }
 
     /// Whether any loaded module covers this address.
@@ -199,6 +204,7 @@ impl Modules {
         row.code = code;
         row.build_id_len = copy(&mut row.build_id, loaded.build_id());
         row.path_len = loaded.copy_path(&mut row.path);
+        row.annotated = loaded.annotated;
         row.key = wire::identity::module_key(row.build_id()?, row.path.get(..row.path_len)?);
         row.state.store(LIVE, Ordering::Release);
         Some(row)
@@ -269,12 +275,16 @@ impl Loaded {
         let mut unwind_index = (0, 0);
         let mut unwind_end = 0;
         let mut build_id = (0, 0);
+        let mut annotated = false;
         for p in phdrs {
             let at = bias.wrapping_add(p.p_vaddr as usize);
             match p.p_type {
                 libc::PT_GNU_EH_FRAME => unwind_index = (at, p.p_memsz as usize),
-                libc::PT_NOTE if build_id.1 == 0 => {
-                    build_id = build_id_in(at, p.p_memsz as usize).unwrap_or_default();
+                libc::PT_NOTE => {
+                    if build_id.1 == 0 {
+                        build_id = build_id_in(at, p.p_memsz as usize).unwrap_or_default();
+                    }
+                    annotated |= note_in(at, p.p_memsz as usize, ANNOTATED).is_some();
                 }
                 _ => {}
             }
@@ -290,7 +300,7 @@ impl Loaded {
         if unwind_end == 0 || unwind_index.0.wrapping_add(unwind_index.1) > unwind_end {
             unwind_index = (0, 0);
         }
-        Loaded { image: Image { start, end, bias, unwind_index, unwind_end }, name, build_id }
+        Loaded { image: Image { start, end, bias, unwind_index, unwind_end }, name, build_id, annotated }
     }
 
     fn build_id(&self) -> &[u8] {
@@ -325,17 +335,24 @@ fn copy(out: &mut [u8], bytes: &[u8]) -> usize {
 
 /// The build id among the ELF notes at `start`: name "GNU", type `NT_GNU_BUILD_ID` (3).
 fn build_id_in(start: usize, len: usize) -> Option<(usize, usize)> {
+    note_in(start, len, (b"GNU\0", 3)).filter(|id| id.1 <= MAX_BUILD_ID)
+}
+
+/// Where the content of a note of this name and type lies, and its length.
+fn note_in(start: usize, len: usize, (name, kind): (&[u8], u32)) -> Option<(usize, usize)> {
     let mut at = 0usize;
     while at.checked_add(12)? <= len {
         // SAFETY: inside a loaded note segment, as just checked; notes are 4-byte aligned, read as if they were not.
         let word = |i: usize| unsafe { ((start + at + i) as *const u32).read_unaligned() };
-        let (name_len, desc_len, kind) = (word(0) as usize, word(4) as usize, word(8));
-        let desc = at + 12 + name_len.next_multiple_of(4);
-        let next = desc + desc_len.next_multiple_of(4);
+        let (name_len, desc_len) = (word(0) as usize, word(4) as usize);
+        let desc = at.checked_add(12)?.checked_add(name_len.checked_next_multiple_of(4)?)?;
+        let next = desc.checked_add(desc_len.checked_next_multiple_of(4)?)?;
         if next > len {
             return None;
         }
-        if kind == 3 && name_len == 4 && word(12) == u32::from_le_bytes(*b"GNU\0") && desc_len <= MAX_BUILD_ID {
+        // SAFETY: the name lies before `next`.
+        let named = || unsafe { core::slice::from_raw_parts((start + at + 12) as *const u8, name_len) };
+        if word(8) == kind && named() == name {
             return Some((start + desc, desc_len));
         }
         at = next;

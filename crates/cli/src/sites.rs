@@ -1,0 +1,128 @@
+//! `hearth sites`: where a program allocates, as its file tells.
+
+use crate::output;
+use ::report::words::brief;
+use anyhow::{Result, anyhow, bail};
+use record::{annotated, calls, rebuilt};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+EXAMPLES
+  make CC=hearth-cc && hearth sites ./app      what the program says of itself
+  gcc -g app.c -o app && hearth sites ./app    what debug information says of it";
+
+/// Lists the calls in a program or library that allocate, in source form
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// An executable or a shared library
+    file: PathBuf,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A line of the list.
+#[derive(serde::Serialize)]
+struct Row {
+    /// Number of the position; none of one that debug information tells of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<String>,
+    file: String,
+    line: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<u32>,
+    function: String,
+    /// It is a call of what allocates; else it leads to one.
+    allocates: bool,
+    /// What is called, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocator: Option<String>,
+    /// The functions that it was inlined into, innermost first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inlined: Vec<String>,
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let file = args.file.display();
+    let table = annotated::of(&args.file).map_err(|e| anyhow!(e))?;
+    let (rows, how) = match table.is_empty() {
+        false => (annotated_rows(&table), "as the program says itself"),
+        true => (debug_rows(&args)?, "as debug information says; it is not compiled with Hearth's compilers"),
+    };
+    for (number, same) in table.collisions() {
+        let all: Vec<String> = same.iter().map(|p| format!("{} ({}:{})", p.function, p.file, p.line)).collect();
+        eprintln!(
+            "hearth: {} have the same number {number:08x}, so objects of these are of one site; rename one of the files or functions",
+            all.join(" and ")
+        );
+    }
+    if args.json {
+        output::print(&(serde_json::to_string_pretty(&rows)? + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let allocating = rows.iter().filter(|r| r.allocates).count();
+    let leading = match rows.len() - allocating {
+        0 => String::new(),
+        calls => format!(", calls that may lead to one: {calls}"),
+    };
+    let mut text = format!("{file}: allocating calls: {allocating}{leading} ({how})\n\n");
+    for row in &rows {
+        let column = row.column.map_or_else(String::new, |c| format!(":{c}"));
+        let place = format!("{}:{}{column}", row.file, row.line);
+        // Of operators the name without what they are given.
+        let allocator = row.allocator.as_deref().map(|a| a.split('(').next().unwrap_or(a));
+        let what = allocator.unwrap_or(if row.allocates { "allocates" } else { "calls" });
+        let number = row.position.as_ref().map_or_else(String::new, |p| format!("{p}  "));
+        let inlined = row.inlined.iter().map(|f| format!(", in {}", brief(f))).collect::<String>();
+        text += &format!("{number}{what:<14}  {place:<24}  {}{inlined}\n", brief(&row.function));
+    }
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn annotated_rows(table: &annotated::Table) -> Vec<Row> {
+    let row = |(number, p): (u32, &annotated::Position)| Row {
+        position: Some(format!("{number:08x}")),
+        file: p.file.clone(),
+        line: p.line,
+        column: Some(p.column),
+        function: p.function.clone(),
+        allocates: p.allocates,
+        allocator: None,
+        inlined: Vec::new(),
+    };
+    table.positions().into_iter().map(row).collect()
+}
+
+fn debug_rows(args: &Args) -> Result<Vec<Row>> {
+    let file = args.file.display();
+    let module = rebuilt::identity(&args.file).map_err(|e| anyhow!(e))?;
+    let found = calls::that_allocate(&module).map_err(|e| anyhow!(e))?;
+    if found.is_empty() {
+        bail!("{file} calls no function that allocates by its name");
+    }
+    if !found.iter().any(|a| a.source.iter().any(|l| l.line != 0)) {
+        bail!(
+            "{file} is not compiled with Hearth's compilers and has no debug information: compile it with -g, or with hearth-cc"
+        );
+    }
+    let row = |a: calls::Allocation| {
+        // The program's own line, and not the library's.
+        let own = a.source.iter().position(|l| !l.is_wrapper()).unwrap_or(a.source.len().checked_sub(1)?);
+        let (first, rest) = a.source.get(own..)?.split_first()?;
+        Some(Row {
+            position: None,
+            file: first.file.rsplit('/').next().unwrap_or_default().to_string(),
+            line: first.line,
+            column: None,
+            function: first.function.clone(),
+            allocates: true,
+            allocator: Some(record::symbols::plain_name(&a.allocator)),
+            inlined: rest.iter().map(ToString::to_string).collect(),
+        })
+    };
+    Ok(found.into_iter().filter_map(row).collect())
+}

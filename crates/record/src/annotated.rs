@@ -1,0 +1,127 @@
+//! What an annotated program says of its source: the section `hearth_sites` that `compiler/sites.cpp` writes.
+//!
+//! Each position is a text: its number in hexadecimal digits, `a` for a call of what allocates or `c` for one that leads there, file, line, column and
+//! function, with tabs between and a zero byte at the end.
+
+use crate::symbols::{self, Binary};
+use model::SourceLine;
+use object::{Object, ObjectSection};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Name of the section.
+pub const SECTION: &str = "hearth_sites";
+
+/// A call in the source that allocates, or leads to one that does.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// File without its folder.
+    pub file: String,
+    /// Line, from 1; 0 if the compiler did not know it.
+    pub line: u32,
+    /// Column, from 1; 0 if the compiler did not know it.
+    pub column: u32,
+    /// Function, demangled.
+    pub function: String,
+    /// It is a call of what allocates.
+    pub allocates: bool,
+}
+
+/// The positions of a module, by number.
+#[derive(Debug, Default)]
+pub struct Table {
+    /// Several under one number: they cannot be told apart.
+    positions: BTreeMap<u32, Vec<Position>>,
+}
+
+/// Reads the positions of a file; there are none if it is not annotated. An error is one sentence.
+pub fn of(file: &Path) -> Result<Table, String> {
+    table(&Binary::open(file)?)
+}
+
+/// Reads a module's positions; there are none if it is not annotated. An error is one sentence.
+pub(crate) fn table(binary: &Binary) -> Result<Table, String> {
+    let file = binary.parse()?;
+    match file.section_by_name(SECTION) {
+        None => Ok(Table::default()),
+        Some(section) => {
+            let damaged = |e| format!("section {SECTION} of {} cannot be read: {e}", binary.path().display());
+            Ok(Table::of(&section.uncompressed_data().map_err(damaged)?))
+        }
+    }
+}
+
+impl Table {
+    /// What cannot be read of it is left out.
+    fn of(section: &[u8]) -> Table {
+        let mut table = Table::default();
+        for text in section.split(|&b| b == 0).filter_map(|t| std::str::from_utf8(t).ok()) {
+            let Some((number, position)) = position(text) else { continue };
+            let same = table.positions.entry(number).or_default();
+            if !same.contains(&position) {
+                same.push(position);
+            }
+        }
+        table
+    }
+
+    /// It is not annotated.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Whether there is a position of this number.
+    pub fn has(&self, number: u64) -> bool {
+        u32::try_from(number).is_ok_and(|n| self.positions.contains_key(&n))
+    }
+
+    /// All positions with their numbers, in the order of the source.
+    pub fn positions(&self) -> Vec<(u32, &Position)> {
+        let mut all: Vec<_> = self.positions.iter().flat_map(|(n, same)| same.iter().map(|p| (*n, p))).collect();
+        all.sort_by_key(|(n, p)| (*p, *n));
+        all
+    }
+
+    /// Those that have one number.
+    pub fn collisions(&self) -> impl Iterator<Item = (u32, &[Position])> {
+        self.positions.iter().filter(|(_, same)| same.len() > 1).map(|(n, same)| (*n, same.as_slice()))
+    }
+
+    /// The source form of a number.
+    pub(crate) fn line(&self, number: u64) -> Option<SourceLine> {
+        let position = self.positions.get(&u32::try_from(number).ok()?)?.first()?;
+        Some(SourceLine { function: position.function.clone(), file: position.file.clone(), line: position.line })
+    }
+}
+
+fn position(text: &str) -> Option<(u32, Position)> {
+    let mut words = text.splitn(6, '\t');
+    let number = u32::from_str_radix(words.next()?, 16).ok()?;
+    let allocates = words.next()? == "a";
+    let file = words.next()?.to_string();
+    let (line, column) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let function = symbols::plain_name(words.next()?);
+    Some((number, Position { file, line, column, function, allocates }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_read_and_those_of_one_number_are_told() {
+        let text = "0000000a\ta\tvec.c\t4\t9\tvec\00000000b\tc\tm.cpp\t8\t3\t_ZN6Matrix4growEm\00000000b\tc\tm.cpp\t8\t3\t_ZN6Matrix4growEm\0\
+                    0000000a\tc\tother.c\t1\t1\tmain\0nonsense\0\x0012";
+        let table = Table::of(text.as_bytes());
+        assert_eq!(table.positions().len(), 3);
+        let line = table.line(11).unwrap();
+        assert_eq!(
+            (line.function.as_str(), line.file.as_str(), line.line),
+            ("Matrix::grow(unsigned long)", "m.cpp", 8)
+        );
+        let collisions: Vec<_> = table.collisions().collect();
+        assert_eq!(collisions.len(), 1);
+        assert_eq!((collisions[0].0, collisions[0].1.len()), (10, 2));
+        assert_eq!(table.line(1 << 40), None);
+    }
+}

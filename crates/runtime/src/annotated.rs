@@ -1,0 +1,119 @@
+//! Programs that say where in their source they allocate.
+//!
+//! What `hearth-cc` and its sisters compile (`compiler/sites.cpp`) writes the call path into a thread-local variable before each call that may allocate, and
+//! clears it afterwards. Then no stack has to be walked, and the site is the same whatever the compiler has made of the source.
+
+use wire::identity::{self, EMPTY_SITE};
+
+// A program of tests has the variable within.
+#[cfg(test)]
+core::arch::global_asm!(
+    ".pushsection .tbss.hearth_path,\"awT\",@nobits",
+    ".p2align 4",
+    ".weak __hearth_path",
+    ".type __hearth_path,@object",
+    ".size __hearth_path,16",
+    "__hearth_path:",
+    ".zero 16",
+    ".popsection",
+);
+
+/// The last positions in the source that led to the allocation in progress.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// The innermost in the lower half, and its caller.
+    inner: u64,
+    /// In the lower half what called these. 0 anywhere: there is no more.
+    outer: u64,
+}
+
+/// Where the variable lies, from the thread pointer; 0: there is none. The reference is weak, and says so where it is made, as the compiler may put two pieces
+/// of assembly into two object files: a program that does not bring the variable could not be started.
+#[inline(always)]
+fn offset() -> usize {
+    let offset: usize;
+    // SAFETY: reads a word of the table of offsets that the loader has filled.
+    unsafe {
+        core::arch::asm!(
+            ".weak __hearth_path",
+            "mov {0}, qword ptr [rip + __hearth_path@GOTTPOFF]",
+            out(reg) offset,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    offset
+}
+
+/// What the program has said of the allocation in progress, if it does.
+#[inline(always)]
+pub fn path() -> Option<Path> {
+    let at = offset();
+    if at == 0 {
+        return None;
+    }
+    let (inner, outer): (u64, u64);
+    // SAFETY: the calling thread's variable, of 16 bytes.
+    unsafe {
+        core::arch::asm!(
+            "mov {inner}, qword ptr fs:[{at}]",
+            "mov {outer}, qword ptr fs:[{at} + 8]",
+            at = in(reg) at,
+            inner = out(reg) inner,
+            outer = lateout(reg) outer,
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    (inner as u32 != 0).then_some(Path { inner, outer })
+}
+
+impl Path {
+    /// The positions, innermost first.
+    pub fn positions(self) -> impl Iterator<Item = u32> {
+        let all = [self.inner as u32, (self.inner >> 32) as u32, self.outer as u32];
+        all.into_iter().take_while(|&p| p != 0)
+    }
+
+    /// The id of the site.
+    #[inline(always)]
+    pub fn site_id(self) -> u64 {
+        identity::site_id(
+            self.positions().fold(EMPTY_SITE, |chain, p| identity::chain(chain, identity::position_token(p))),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn say(inner: u64, outer: u64) {
+        // SAFETY: the calling thread's variable.
+        unsafe {
+            core::arch::asm!(
+                "mov qword ptr fs:[{at}], {inner}",
+                "mov qword ptr fs:[{at} + 8], {outer}",
+                at = in(reg) offset(),
+                inner = in(reg) inner,
+                outer = in(reg) outer,
+            );
+        }
+    }
+
+    #[test]
+    fn a_path_is_read_until_it_is_taken_back() {
+        assert_eq!(path(), None);
+        // There is room for a fourth, which is not read.
+        say(2 << 32 | 1, 4 << 32 | 3);
+        let three = path().unwrap();
+        assert_eq!(three.positions().collect::<Vec<_>>(), [1, 2, 3]);
+        // Another thread has said nothing.
+        std::thread::scope(|s| s.spawn(|| assert_eq!(path(), None)).join().unwrap());
+        say(1, 9);
+        let one = path().unwrap();
+        // What lies behind the end is not part of it.
+        assert_eq!(one.positions().collect::<Vec<_>>(), [1]);
+        assert_ne!(one.site_id(), three.site_id());
+        say(0, 9);
+        assert_eq!(path(), None);
+    }
+}

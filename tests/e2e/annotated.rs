@@ -1,0 +1,213 @@
+//! Programs compiled with `hearth-cc`, `hearth-c++` and `hearth-fc`: their sites are lines of the source, the same in every build.
+
+use hearth_tests::{Ended, Room, compilers, run, workspace};
+use model::Observed;
+use model::landing::Landing;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// One of them, in a folder of the room's, with sources copied there from the test programs.
+fn compile(room: &Room, folder: &str, compiler: &str, sources: &[&str], options: &[&str], out: &str) -> Ended {
+    let at = room.path(folder);
+    fs::create_dir_all(&at).expect("making a folder");
+    for source in sources {
+        fs::copy(workspace().join("tests/programs").join(source), at.join(source)).expect("copying a source");
+    }
+    let mut command = room.command(compilers().join(compiler));
+    run(command.current_dir(&at).args(options).args(sources).args(["-o", out]))
+}
+
+const C: [&str; 2] = ["annotated.c", "annotated_more.c"];
+/// Name of the program, who compiles it, its sources.
+const PROGRAMS: [(&str, &str, &[&str]); 3] =
+    [("c", "hearth-cc", &C), ("cpp", "hearth-c++", &["annotated.cpp"]), ("f90", "hearth-fc", &["annotated.f90"])];
+/// Folder and options of builds that compilers make very different code in.
+const BUILDS: [(&str, &[&str]); 4] = [
+    ("plain", &["-O0"]),
+    ("fast", &["-O3", "-march=native", "-g"]),
+    ("linked/as/one", &["-O2", "-flto"]),
+    ("small", &["-O2", "-Wl,-s"]),
+];
+
+/// Sites of the program's own, as `label: bytes`, and their ids.
+fn sites(observed: &Observed) -> BTreeSet<(String, u64)> {
+    let own = |s: &&model::SiteUse| s.site.frames.iter().all(|f| f.module.as_ref().is_some_and(|m| m.is_source()));
+    let lines = |s: &model::SiteUse| -> Vec<String> {
+        s.site.frames.iter().map(|f| f.source.first().map_or_else(|| "?".into(), ToString::to_string)).collect()
+    };
+    observed
+        .sites
+        .iter()
+        .filter(own)
+        .map(|s| (format!("{}: {}", lines(s).join(" < "), s.peak.0), s.site.id.0))
+        .collect()
+}
+
+#[test]
+fn sites_are_lines_and_the_same_in_every_build() {
+    let room = Room::new();
+    for (name, compiler, sources) in PROGRAMS {
+        let mut first: Option<BTreeSet<(String, u64)>> = None;
+        for (folder, options) in BUILDS {
+            let options = [options, if name == "c" { &["--hearth-wrapper=fill"] } else { [].as_slice() }].concat();
+            compile(&room, folder, compiler, sources, &options, name).expect(0);
+            let program = room.path(folder).join(name).display().to_string();
+            let plain = room.plain(&[&program]).expect(0).stdout;
+            let recorded = room.record(&["--sampler", "none"], "p.hearth", &[&program]).expect(0);
+            assert_eq!(recorded.stdout, plain, "{name} {folder}");
+            let found = sites(&room.observed("p.hearth"));
+            let known = first.get_or_insert_with(|| found.clone());
+            assert_eq!(&found, known, "{name} {folder}");
+        }
+        let text: String = first.iter().flatten().map(|(lines, _)| format!("{lines}\n")).collect();
+        println!("{text}");
+        let golden = workspace().join(format!("tests/e2e/golden/annotated.{name}.txt"));
+        assert_eq!(text, fs::read_to_string(&golden).expect("the golden file"), "{}", golden.display());
+    }
+}
+
+/// A plan by an optimised build guides a build for the debugger, of which nothing but the source is the same.
+#[test]
+fn a_plan_guides_another_build() {
+    let room = Room::new();
+    compile(&room, "old", "hearth-cc", &C, &["-O3"], "app").expect(0);
+    let old = room.path("old/app").display().to_string();
+    room.record(&["--sampler", "none"], "p.hearth", &[&old]).expect(0);
+    // Room for three of the six.
+    room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "26MiB", "-o", "plan.toml"]).expect(0);
+    compile(&room, "new", "hearth-cc", &C, &["-O0", "-g"], "app").expect(0);
+    let new = room.path("new/app").display().to_string();
+    let landed = |program: &str| -> Landing {
+        room.hearth(&["run", "--plan", "plan.toml", "--json", "landed.json", "--", program]).expect(0);
+        serde_json::from_str(&fs::read_to_string(room.path("landed.json")).expect("the summary")).expect("a landing")
+    };
+    let (before, after) = (landed(&old), landed(&new));
+    let placed = |l: &Landing| -> BTreeSet<(u64, Vec<u64>)> {
+        l.sites.iter().map(|s| (s.id.0, s.placed.iter().map(|b| b.0).collect())).collect()
+    };
+    // The C library's buffer for standard output has a call stack.
+    assert!(after.unmatched.iter().all(|u| u.label.contains("doallocate")), "{after:?}");
+    let common: Vec<_> = placed(&before).intersection(&placed(&after)).cloned().collect();
+    assert_eq!(common.iter().filter(|(_, placed)| placed[0] == 8 << 20).count(), 3, "{after:?}");
+    assert_eq!(common.iter().filter(|(_, placed)| placed[1] == 8 << 20).count(), 3, "{after:?}");
+    // A line that moved is another one, and that is said.
+    let source = fs::read_to_string(room.path("new/annotated_more.c")).expect("the source");
+    fs::write(room.path("new/annotated_more.c"), format!("\n{source}")).expect("writing");
+    let mut again = room.command(compilers().join("hearth-cc"));
+    run(again.current_dir(room.path("new")).args(C).args(["-o", "app"])).expect(0);
+    let ended = room.hearth(&["run", "--plan", "plan.toml", "--", &new]).expect(0);
+    assert!(ended.stderr.contains("was rebuilt from another source"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_is_not_annotated_has_call_stacks_beside_it() {
+    let room = Room::new();
+    let cc = |compiler: &str, arguments: &[&str]| {
+        let mut command = room.command(if compiler == "gcc" { "gcc".into() } else { compilers().join(compiler) });
+        run(command.args(arguments)).expect(0)
+    };
+    for source in C {
+        fs::copy(workspace().join("tests/programs").join(source), room.path(source)).expect("copying");
+    }
+    let of = |program: &str| -> Vec<(bool, u64)> {
+        let program = room.path(program).display().to_string();
+        let plain = room.plain(&[&program]).expect(0).stdout;
+        assert_eq!(room.record(&["--sampler", "none"], "p.hearth", &[&program]).expect(0).stdout, plain);
+        let sites = room.observed("p.hearth").sites;
+        let large = sites.iter().filter(|s| s.peak.0 >= 8 << 20);
+        let said = |s: &model::SiteUse| s.site.frames.iter().all(|f| f.module.as_ref().is_some_and(|m| m.is_source()));
+        large.map(|s| (said(s), s.peak.0 >> 20)).collect()
+    };
+    let count = |sites: &[(bool, u64)], said: bool| sites.iter().filter(|(s, _)| *s == said).count();
+    // The program is, an object file of it is not: of `fill` nothing is known to whoever calls it.
+    cc("gcc", &["-O2", "-c", "annotated_more.c", "-o", "more.o"]);
+    cc("hearth-cc", &["-O2", "annotated.c", "more.o", "-o", "mixed"]);
+    let mixed = of("mixed");
+    assert_eq!((count(&mixed, true), count(&mixed, false)), (4, 2), "{mixed:?}");
+    // In a static library.
+    cc("hearth-cc", &["-O2", "-c", "annotated_more.c", "-o", "more.o"]);
+    run(room.command("ar").args(["rcs", "libmore.a", "more.o"])).expect(0);
+    cc("hearth-cc", &["-O2", "annotated.c", "-L.", "-lmore", "-o", "with-archive"]);
+    assert_eq!(count(&of("with-archive"), true), 6);
+    // A shared library is, the program that is linked with it is not.
+    cc("hearth-cc", &["-O2", "-fPIC", "-shared", "annotated_more.c", "-o", "libshared.so"]);
+    cc("gcc", &["-O2", "annotated.c", "./libshared.so", "-o", "plain"]);
+    let plain = of("plain");
+    assert!(count(&plain, true) >= 2, "{plain:?}");
+    // Both are.
+    cc("hearth-cc", &["-O2", "annotated.c", "./libshared.so", "-o", "both"]);
+    assert_eq!(count(&of("both"), true), 6);
+    // Linked by someone who does not export the variable.
+    cc("hearth-cc", &["-O2", "-c", "annotated.c", "-o", "main.o"]);
+    cc("gcc", &["main.o", "more.o", "-o", "unheard"]);
+    assert_eq!(count(&of("unheard"), true), 0);
+}
+
+#[test]
+fn files_that_cannot_be_told_apart_are_told_of() {
+    let room = Room::new();
+    for folder in ["a", "b"] {
+        fs::create_dir(room.path(folder)).expect("making a folder");
+        let source = "#include <stdlib.h>\nstatic void *get(void) { return malloc(9000); }\n";
+        fs::write(room.path(folder).join("get.c"), format!("{source}void *{folder}(void) {{ return get(); }}\n"))
+            .expect("writing");
+    }
+    fs::write(room.path("main.c"), "void *a(void), *b(void);\nint main(void) { return a() == b(); }\n")
+        .expect("writing");
+    let mut command = room.command(compilers().join("hearth-cc"));
+    run(command.args(["a/get.c", "b/get.c", "main.c", "-o", "app"])).expect(0);
+    // The same line of the same function of files of one name is one position, as it would be for who reads it: only the callers differ.
+    let listed = room.hearth(&["sites", "app"]).expect(0).stdout;
+    assert_eq!(listed.matches("get.c:2:").count(), 1, "{listed}");
+    room.record(&["--sampler", "none"], "p.hearth", &["./app"]).expect(0);
+    let all = sites(&room.observed("p.hearth"));
+    assert_eq!(all.len(), 2, "{all:?}");
+}
+
+#[test]
+fn debug_information_lists_sites_of_other_compilers() {
+    let room = Room::new();
+    for source in C {
+        fs::copy(workspace().join("tests/programs").join(source), room.path(source)).expect("copying");
+    }
+    run(room.command("gcc").args(["-O2", "-g", "-fno-ipa-icf"]).args(C).args(["-o", "app"])).expect(0);
+    let listed = room.hearth(&["sites", "app"]).expect(0).stdout;
+    for line in ["annotated.c:10", "annotated_more.c:4", "annotated_more.c:7"] {
+        assert!(listed.contains(line), "{line}: {listed}");
+    }
+    run(room.command("strip").arg("app")).expect(0);
+    let refused = room.hearth(&["sites", "app"]).expect(2).stderr;
+    assert!(refused.contains("compile it with -g, or with hearth-cc"), "{refused}");
+    let refused = room.hearth(&["sites", "annotated.c"]).expect(2).stderr;
+    assert!(refused.contains("not an ELF file"), "{refused}");
+}
+
+#[test]
+fn what_the_compilers_cannot_do_is_said_and_the_build_goes_on() {
+    let room = Room::new();
+    fs::write(room.path("x.c"), "int main(void) { return 0; }\n").expect("writing");
+    let cc = |compiler: &Path, arguments: &[&str], variables: &[(&str, &str)]| {
+        run(room.command(compiler).args(arguments).envs(variables.iter().copied()))
+    };
+    let hearth_cc = compilers().join("hearth-cc");
+    let refused = cc(&hearth_cc, &["--hearth-layers=9", "x.c"], &[]).expect(2).stderr;
+    assert!(refused.contains("1 to 3 calls"), "{refused}");
+    let refused = cc(&hearth_cc, &["--hearth-layer=2", "x.c"], &[]).expect(2).stderr;
+    assert!(refused.contains("no option --hearth-layer=2"), "{refused}");
+    let missing = cc(&hearth_cc, &["x.c"], &[("HEARTH_COMPILER", "clang-that-is-not")]).expect(127).stderr;
+    assert!(missing.contains("clang-19"), "{missing}");
+    // A compiler that the pass is not for.
+    let said = cc(&hearth_cc, &["x.c", "-o", "x"], &[("HEARTH_COMPILER", "gcc")]).expect(0).stderr;
+    assert!(said.contains("cannot load the pass") && said.contains("call stacks"), "{said}");
+    fs::remove_file(room.path("x")).expect("it was built all the same");
+    let alone = room.path("hearth-cc");
+    fs::copy(&hearth_cc, &alone).expect("copying");
+    let said = cc(&alone, &["x.c", "-o", "x"], &[]).expect(0).stderr;
+    assert!(said.contains("libhearth_sites.so is missing") && room.path("x").exists(), "{said}");
+    // Nothing is said of what goes well, and warnings are the source's only.
+    let quiet = cc(&hearth_cc, &["-Wall", "-Wextra", "-Werror", "-c", "x.c"], &[]).expect(0).stderr;
+    assert_eq!(quiet, "");
+    let version = cc(&hearth_cc, &["--version"], &[]).expect(0).stdout;
+    assert!(version.contains("clang version 19"), "{version}");
+}
