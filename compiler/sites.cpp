@@ -207,11 +207,12 @@ class Annotation {
     return path;
   }
 
-  // The text of a position: number, `a` for an allocation or `c` for a call, file, line, column, function; between them tabs, at the end a zero byte.
-  static std::string record(uint32_t number, bool allocation, StringRef file, unsigned line, unsigned column, StringRef function) {
+  // The text of a position: number, `a` for an allocation or `c` for a call, file, line, column, function, what is called (empty: it is called through a
+  // pointer); between them tabs, at the end a zero byte.
+  static std::string record(uint32_t number, bool allocation, StringRef file, unsigned line, unsigned column, StringRef function, StringRef callee) {
     std::string text;
     raw_string_ostream(text) << format_hex_no_prefix(number, 8) << '\t' << (allocation ? 'a' : 'c') << '\t' << file << '\t' << line << '\t' << column
-                             << '\t' << function << '\0';
+                             << '\t' << function << '\t' << callee << '\0';
     return text;
   }
 
@@ -301,7 +302,7 @@ class Annotation {
     unsigned nth = same[key]++;
     uint32_t number = number_of(nth == 0 ? key : key + '\t' + std::to_string(nth));
     bool allocation = callee && (allocates(callee->getName()) || is_wrapper(*callee) || wishes.wrappers.contains(callee->getName()));
-    table += record(number, allocation, file, line, column, function);
+    table += record(number, allocation, file, line, column, function, callee ? callee->getName() : "");
     return number;
   }
 

@@ -100,6 +100,32 @@ fn a_plan_guides_another_build() {
     assert!(ended.stderr.contains("was rebuilt from another source"), "{}", ended.stderr);
 }
 
+/// Paper 003, section 3.4. Another compiler's call stacks, whatever it has inlined and whatever it jumps to at the end of functions.
+#[test]
+fn a_plan_by_call_stacks_guides_an_annotated_build() {
+    let room = Room::new();
+    let landed = |program: &str| -> Landing {
+        room.hearth(&["run", "--plan", "plan.toml", "--json", "landed.json", "--", program]).expect(0);
+        serde_json::from_str(&fs::read_to_string(room.path("landed.json")).expect("the summary")).expect("a landing")
+    };
+    compile(&room, "new", "hearth-cc", &C, &["-O3", "--hearth-wrapper=fill"], "app").expect(0);
+    let new = room.path("new/app").display().to_string();
+    for level in ["-O0", "-O3"] {
+        let mut gcc = room.command("gcc");
+        run(gcc.current_dir(room.path("new")).args(["-g", level]).args(C).args(["-o", "../app"])).expect(0);
+        room.record(&["--sampler", "none"], "p.hearth", &["./app"]).expect(0);
+        // Room for two of the six. The two of one line are one site for who knows no columns.
+        room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "18MiB", "-o", "plan.toml"]).expect(0);
+        let landing = landed(&new);
+        let in_tier = |t: usize| landing.sites.iter().filter(|s| s.placed[t].0 == 8 << 20).count();
+        assert_eq!((in_tier(0), in_tier(1)), (2, 4), "{level}: {landing:?}");
+        assert!(
+            landing.notes.iter().any(|n| n.contains("were found in") && n.contains("by file and line")),
+            "{landing:?}"
+        );
+    }
+}
+
 #[test]
 fn what_is_not_annotated_has_call_stacks_beside_it() {
     let room = Room::new();

@@ -85,7 +85,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         home: plan.tiers.last().and_then(|t| t.nodes.first()).copied(),
     };
     let outcome = launch.run(&mut ())?;
-    let landing = record::landing::landing(&plan, &guide, &outcome);
+    let landing = record::landing::landing(&guide, &outcome);
     if !args.quiet {
         let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(120, |(w, _)| usize::from(w.0));
         eprint!("hearth: {}\n{}", outcome.how, report::landing(&landing, width, TOP));

@@ -1,7 +1,7 @@
 //! What an annotated program says of its source: the section `hearth_sites` that `compiler/sites.cpp` writes.
 //!
-//! Each position is a text: its number in hexadecimal digits, `a` for a call of what allocates or `c` for one that leads there, file, line, column and
-//! function, with tabs between and a zero byte at the end.
+//! Each position is a text: its number in hexadecimal digits, `a` for a call of what allocates or `c` for one that leads there, file, line, column,
+//! function, and what is called, with tabs between and a zero byte at the end.
 
 use crate::symbols::{self, Binary};
 use model::SourceLine;
@@ -25,6 +25,10 @@ pub struct Position {
     pub function: String,
     /// It is a call of what allocates.
     pub allocates: bool,
+    /// The function's name for the linker.
+    pub symbol: String,
+    /// The same of what is called; empty if it is called through a pointer.
+    pub callee: String,
 }
 
 /// The positions of a module, by number.
@@ -90,18 +94,26 @@ impl Table {
     /// The source form of a number.
     pub(crate) fn line(&self, number: u64) -> Option<SourceLine> {
         let position = self.positions.get(&u32::try_from(number).ok()?)?.first()?;
-        Some(SourceLine { function: position.function.clone(), file: position.file.clone(), line: position.line })
+        Some(position.as_line())
+    }
+}
+
+impl Position {
+    /// As profiles and plans have it.
+    pub(crate) fn as_line(&self) -> SourceLine {
+        SourceLine { function: self.function.clone(), file: self.file.clone(), line: self.line }
     }
 }
 
 fn position(text: &str) -> Option<(u32, Position)> {
-    let mut words = text.splitn(6, '\t');
+    let mut words = text.splitn(7, '\t');
     let number = u32::from_str_radix(words.next()?, 16).ok()?;
     let allocates = words.next()? == "a";
     let file = words.next()?.to_string();
     let (line, column) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    let function = symbols::plain_name(words.next()?);
-    Some((number, Position { file, line, column, function, allocates }))
+    let (symbol, callee) = (words.next()?.to_string(), words.next()?.to_string());
+    let function = symbols::plain_name(&symbol);
+    Some((number, Position { file, line, column, function, allocates, symbol, callee }))
 }
 
 #[cfg(test)]
@@ -110,8 +122,8 @@ mod tests {
 
     #[test]
     fn positions_are_read_and_those_of_one_number_are_told() {
-        let text = "0000000a\ta\tvec.c\t4\t9\tvec\00000000b\tc\tm.cpp\t8\t3\t_ZN6Matrix4growEm\00000000b\tc\tm.cpp\t8\t3\t_ZN6Matrix4growEm\0\
-                    0000000a\tc\tother.c\t1\t1\tmain\0nonsense\0\x0012";
+        let text = "0000000a\ta\tvec.c\t4\t9\tvec\tmalloc\00000000b\tc\tm.cpp\t8\t3\t_ZN6Matrix4growEm\t\00000000b\tc\tm.cpp\t8\t3\t_ZN6Matrix4growEm\t\0\
+                    0000000a\tc\tother.c\t1\t1\tmain\tvec\0nonsense\0\x0012";
         let table = Table::of(text.as_bytes());
         assert_eq!(table.positions().len(), 3);
         let line = table.line(11).unwrap();

@@ -4,7 +4,7 @@
 //! All of this happens before the program starts, so that the runtime compares numbers and nothing else (paper 000,
 //! section VI).
 
-use crate::{Error, annotated, rebuilt, statics};
+use crate::{Error, annotated, rebuilt, statics, translate};
 use model::{Module, Plan, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -22,6 +22,8 @@ const _: () = assert!(profile::MOST_APART == identity::APART as usize);
 /// A plan made ready for a program.
 #[derive(Debug)]
 pub struct Guide {
+    /// The plan as it is followed: with the program's sites, where these had to be found again.
+    pub plan: Plan,
     /// The image for [`crate::Launch::plan`].
     pub image: Vec<u64>,
     /// What the user should know before the run, one sentence each.
@@ -32,9 +34,17 @@ pub struct Guide {
 
 /// Makes a plan ready for the program at `program`, or says in one sentence why it cannot be followed here.
 pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
-    let modules = modules(plan);
-    same_program(plan, &modules, program)?;
+    same_program(plan, &modules(plan), program)?;
     let mut notes = Vec::new();
+    let translated = translate::to_positions(plan, program);
+    let plan = match &translated {
+        None => plan,
+        Some((plan, note)) => {
+            notes.push(note.clone());
+            plan
+        }
+    };
+    let modules = self::modules(plan);
     check_tiers(&plan.tiers, &mut notes)?;
     let index = |name: &str| plan.tiers.iter().position(|t| t.name == name).map(|i| i as u8);
     let tier_named = |name: &str, who: &str| {
@@ -152,7 +162,7 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
     contents
         .write(&mut image)
         .ok_or_else(|| Error(format!("the plan has {} tiers or none; 1 to {MAX_TIERS} can be used", tiers.len())))?;
-    Ok(Guide { image, notes, lost })
+    Ok(Guide { plan: plan.clone(), image, notes, lost })
 }
 
 /// Positions in the source are found again by themselves, if they are there: a sentence on those of the plan's that are not.
@@ -260,7 +270,8 @@ fn file_of(module: &Module, program: &Path) -> Option<PathBuf> {
     module.file().map(PathBuf::from).filter(|p| p.is_file())
 }
 
-fn key(module: &Module) -> u64 {
+/// [`identity::module_key`] of a module.
+pub(crate) fn key(module: &Module) -> u64 {
     let id: Vec<u8> = (0..module.build_id.len() / 2)
         .filter_map(|i| u8::from_str_radix(module.build_id.get(i * 2..i * 2 + 2)?, 16).ok())
         .collect();

@@ -7,7 +7,8 @@ use model::{Bytes, Plan, PlannedSite, PlannedTier};
 use std::collections::HashSet;
 
 /// Sums up a guided run.
-pub fn landing(plan: &Plan, guide: &Guide, outcome: &Outcome) -> Landing {
+pub fn landing(guide: &Guide, outcome: &Outcome) -> Landing {
+    let plan = &guide.plan;
     let count = |name: &str| -> u64 {
         outcome.processes.iter().flat_map(|p| &p.counters).filter(|(n, _)| n == name).map(|(_, v)| v).sum()
     };

@@ -8,7 +8,8 @@
 //!    guest [`lab`] its virtual PEBS. [`misses`] says whose each of their samples is. [`touches`] counts samples by
 //!    instruction, and [`code`] says in which file that lies. [`churn`] and [`chunks`] keep what is told small.
 //! 4. Whoever wants to know is a [`follow::Sink`]; [`recording`] is the one that writes a profile.
-//! 5. [`guide`] makes a plan ready for a guided run; [`rebuilt`] finds its frames again in a module that was rebuilt.
+//! 5. [`guide`] makes a plan ready for a guided run; [`rebuilt`] finds its frames again in a module that was rebuilt, [`translate`] its sites
+//!    in a program that says in its source where it allocates.
 //! 6. [`import`] makes profiles of what other tools have seen.
 //! 7. [`symbols`] gives frames their source form after the run; [`annotated`] reads what programs compiled with `hearth-cc` say of theirs; [`calls`] finds the calls in a
 //!    module that allocate.
@@ -47,6 +48,7 @@ pub mod session;
 pub mod statics;
 pub mod symbols;
 pub mod touches;
+pub mod translate;
 pub mod watch;
 
 pub use launch::{Launch, Outcome};

@@ -1,0 +1,137 @@
+//! A plan by a profile of call stacks, for a program that says in its source where it allocates ([`crate::annotated`]): its sites are found again by file and
+//! line, whatever compiler and optimisation either was built with (paper 003, section 3.4: profiles for other builds).
+//!
+//! From the innermost frame on, the first line that the program knows is the position that allocates for it; the positions of its callers follow, as many as the
+//! program tells. Lines of the standard library are left out, as they are there. Several sites of the plan may become one: then the one with the most misses
+//! decides.
+
+use crate::annotated::{self, Position, Table};
+use crate::guide::key;
+use model::{Frame, Module, Plan, PlannedSite, SiteId, SiteKind, SourceLine};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use wire::identity;
+
+/// Most positions of a path, as `compiler/sites.cpp` keeps.
+const LAYERS: usize = 3;
+
+/// The plan for an annotated program, and a sentence on it; `None`: the program is not annotated, or no site has to be found again.
+pub fn to_positions(plan: &Plan, program: &Path) -> Option<(Plan, String)> {
+    let table = annotated::of(program).ok().filter(|t| !t.is_empty())?;
+    let lines = Lines::of(&table);
+    let module = Module { path: format!("{}{}", model::SOURCE, program.display()), build_id: String::new() };
+    let mut order: Vec<&PlannedSite> = plan.sites.iter().collect();
+    order.sort_by(|a, b| b.miss_share.total_cmp(&a.miss_share));
+    // What each of the plan's sites is in the program, and whose line each of these is.
+    let (mut now, mut taken) = (HashMap::new(), BTreeMap::new());
+    let mut shared = 0;
+    for site in order {
+        let stack = site.kind != SiteKind::Static && !site.frames.iter().any(is_source);
+        let Some(paths) = stack.then(|| lines.paths(&site.frames)).filter(|p| !p.is_empty()) else { continue };
+        for path in paths {
+            let chain =
+                path.iter().fold(identity::EMPTY_SITE, |c, p| identity::chain(c, identity::position_token(p.0)));
+            let id = identity::site_id(chain);
+            let id = SiteId(number(site).map_or(id, |n| identity::apart_id(id, n)));
+            if taken.insert(id, ()).is_some() {
+                shared += 1;
+                continue;
+            }
+            let frame = |(number, position): &Known<'_>| Frame {
+                module: Some(module.clone()),
+                offset: u64::from(*number),
+                source: vec![position.as_line()],
+            };
+            let frames = path.iter().map(frame).collect();
+            now.entry(site.id).or_insert_with(Vec::new).push(PlannedSite { id, frames, ..site.clone() });
+        }
+    }
+    if now.is_empty() {
+        return None;
+    }
+    let mut translated = plan.clone();
+    translated.sites =
+        plan.sites.iter().flat_map(|s| now.get(&s.id).cloned().unwrap_or_else(|| vec![s.clone()])).collect();
+    for phase in &mut translated.phases {
+        let of = |m: &model::PlannedMove| match now.get(&m.site) {
+            None => vec![m.clone()],
+            Some(sites) => sites.iter().map(|s| model::PlannedMove { site: s.id, ..m.clone() }).collect(),
+        };
+        phase.moves = phase.moves.iter().flat_map(of).collect();
+    }
+    let hotter = match shared {
+        0 => String::new(),
+        n => format!("; {n} share a line with a hotter one, which decides"),
+    };
+    let of = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).count();
+    let note =
+        format!("{} of {of} planned sites were found in {} by file and line{hotter}", now.len(), program.display());
+    Some((translated, note))
+}
+
+fn is_source(frame: &Frame) -> bool {
+    frame.module.as_ref().is_some_and(Module::is_source)
+}
+
+/// Its number among the objects of its stack; `None`: it is the stack's.
+fn number(site: &PlannedSite) -> Option<u8> {
+    let token = |f: &Frame| Some(identity::token(key(f.module.as_ref()?), f.offset));
+    let chain =
+        site.frames.iter().try_fold(identity::EMPTY_SITE, |chain, f| Some(identity::chain(chain, token(f)?)))?;
+    (1..=identity::APART).find(|&n| identity::apart_id(identity::site_id(chain), n) == site.id.0)
+}
+
+/// A position of the program, with its number.
+type Known<'a> = (u32, &'a Position);
+
+/// The positions of a program.
+struct Lines<'a> {
+    by_line: HashMap<(&'a str, u32), Vec<Known<'a>>>,
+    by_function: HashMap<&'a str, Vec<Known<'a>>>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(table: &'a Table) -> Lines<'a> {
+        let (mut by_line, mut by_function) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
+        for (number, position) in table.positions() {
+            if position.line != 0 {
+                by_line.entry((position.file.as_str(), position.line)).or_default().push((number, position));
+            }
+            by_function.entry(position.symbol.as_str()).or_default().push((number, position));
+        }
+        Lines { by_line, by_function }
+    }
+
+    /// The positions that a line may be: those of its function, if there are any.
+    fn at(&self, line: &SourceLine) -> Vec<Known<'a>> {
+        let file = line.file.rsplit('/').next().unwrap_or(&line.file);
+        let Some(all) = self.by_line.get(&(file, line.line)) else { return Vec::new() };
+        let own: Vec<_> = all.iter().filter(|(_, p)| p.function == line.function).copied().collect();
+        if own.is_empty() { all.clone() } else { own }
+    }
+
+    /// The paths that end with this position. A function that ends with the call of an allocator has left no frame on the stack.
+    fn within(&self, last: Known<'a>, layers: usize) -> Vec<Vec<Known<'a>>> {
+        let inner = self.by_function.get(last.1.callee.as_str()).filter(|_| !last.1.allocates && layers > 1);
+        let Some(inner) = inner else { return vec![vec![last]] };
+        let paths = inner.iter().flat_map(|&p| self.within(p, layers - 1));
+        paths.map(|path| [path, vec![last]].concat()).take(MOST_PATHS).collect()
+    }
+
+    /// The paths that a call stack may be.
+    fn paths(&self, frames: &[Frame]) -> Vec<Vec<Known<'a>>> {
+        let own = frames.iter().flat_map(|f| &f.source).filter(|l| !l.is_wrapper());
+        let mut known = own.map(|l| self.at(l)).skip_while(Vec::is_empty).take_while(|p| !p.is_empty()).take(LAYERS);
+        let innermost = known.next().unwrap_or_default();
+        let mut paths: Vec<_> = innermost.into_iter().flat_map(|p| self.within(p, LAYERS)).take(MOST_PATHS).collect();
+        for positions in known {
+            let longer = paths.iter().flat_map(|path| positions.iter().map(|p| [path.clone(), vec![*p]].concat()));
+            paths = longer.take(MOST_PATHS).collect();
+        }
+        paths.iter_mut().for_each(|path| path.truncate(LAYERS));
+        paths
+    }
+}
+
+/// Lines with several calls make several paths; most of a site.
+const MOST_PATHS: usize = 64;
