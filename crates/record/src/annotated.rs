@@ -122,8 +122,9 @@ mod tests {
 
     #[test]
     fn positions_are_read_and_those_of_one_number_are_told() {
-        let text = "0000000a\ta\tvec.c\t4\t9\tvec\tmalloc\00000000b\tc\tm.cpp\t8\t3\t_ZN6Matrix4growEm\t\00000000b\tc\tm.cpp\t8\t3\t_ZN6Matrix4growEm\t\0\
-                    0000000a\tc\tother.c\t1\t1\tmain\tvec\0nonsense\0\x0012";
+        let grow = "0000000b\tc\tm.cpp\t8\t3\t_ZN6Matrix4growEm\t";
+        let (vec, other) = ("0000000a\ta\tvec.c\t4\t9\tvec\tmalloc", "0000000a\tc\tother.c\t1\t1\tmain\tvec");
+        let text = [vec, grow, grow, other, "nonsense", "", "12"].join("\0");
         let table = Table::of(text.as_bytes());
         assert_eq!(table.positions().len(), 3);
         let line = table.line(11).unwrap();
