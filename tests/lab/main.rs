@@ -1,6 +1,7 @@
 //! The lab: the emulated machine is what the platform says, programs run in it as they do outside, and pages are where
 //! the placement wants them. Looks at guest time and residency only; host time depends on who else works here.
 
+mod annotated;
 mod api;
 mod calibration;
 mod compare;

@@ -1,0 +1,35 @@
+//! Programs compiled with `hearth-cc` on a machine with two tiers: a plan by another compiler's build puts their objects where it says, by the kernel's word.
+
+use hearth_tests::lab::{Lab, PLATFORM};
+use hearth_tests::{compilers, hearth, run, workspace};
+use model::landing::Landing;
+use std::fs;
+
+#[test]
+fn a_plan_by_another_compilers_build_lands() {
+    let lab = Lab::enter();
+    let sources = ["annotated.c", "annotated_more.c"].map(|s| workspace().join("tests/programs").join(s));
+    run(lab.room.command("gcc").args(["-O0", "-g"]).args(&sources).args(["-o", "app"])).expect(0);
+    let guest = |script: &str| {
+        fs::write(lab.room.path("script.sh"), format!("hearth=$1\n\"$hearth\" lab mark on\n{script}"))
+            .expect("writing");
+        let hearth = hearth().to_str().expect("readable").to_string();
+        lab.run(&["--fast", "128MiB", "--vcpus", "2", "--roi", "marks"], &["sh", "script.sh", &hearth]);
+    };
+    guest(r#""$hearth" record --sampler lab -o p.hearth -- ./app"#);
+    let plan = ["plan", "p.hearth", "--platform", PLATFORM, "--policy", "first-served", "--fast", "18MiB"];
+    lab.room.hearth(&[&plan[..], &["-o", "plan.toml"]].concat()).expect(0);
+    // The nodes are the guest's.
+    let text = fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");
+    let text = text.replacen("nodes = []", "nodes = [0]", 1).replacen("nodes = []", "nodes = [1]", 1);
+    fs::write(lab.room.path("plan.toml"), &text).expect("writing");
+    let mut compiler = lab.room.command(compilers().join("hearth-cc"));
+    run(compiler.args(["-O3", "--hearth-wrapper=fill"]).args(&sources).args(["-o", "app"])).expect(0);
+    guest(r#""$hearth" run --quiet --plan plan.toml --json landed.json -- ./app"#);
+    let text = fs::read_to_string(lab.room.path("landed.json")).expect("it was brought back");
+    let landing: Landing = serde_json::from_str(&text).expect("a landing");
+    let large: Vec<_> = landing.sites.iter().filter(|s| s.peak.0 == 8 << 20).collect();
+    let of = |tier: usize| large.iter().filter(|s| s.placed[tier].0 == 8 << 20).count();
+    assert_eq!((of(0), of(1)), (2, 4), "{text}");
+    assert!(large.iter().all(|s| s.on_planned.is_some_and(|share| share >= 0.99)), "{text}");
+}
