@@ -126,6 +126,31 @@ fn a_plan_by_call_stacks_guides_an_annotated_build() {
     }
 }
 
+/// Two compilers of Fortran do not agree on what calls the main program.
+#[test]
+fn a_plan_by_gfortrans_call_stacks_guides_flangs_build() {
+    let room = Room::new();
+    compile(&room, "new", "hearth-fc", &["annotated.f90"], &["-O3"], "app").expect(0);
+    for level in ["-O0", "-O3"] {
+        let mut gfortran = room.command("gfortran");
+        run(gfortran.current_dir(room.path("new")).args(["-g", level, "annotated.f90", "-o", "../app"])).expect(0);
+        room.record(&["--sampler", "none"], "p.hearth", &["./app"]).expect(0);
+        room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "30MiB", "-o", "plan.toml"]).expect(0);
+        room.hearth(&["run", "--plan", "plan.toml", "--json", "landed.json", "--", "new/app"]).expect(0);
+        let text = fs::read_to_string(room.path("landed.json")).expect("the summary");
+        let landing: Landing = serde_json::from_str(&text).expect("a landing");
+        let found: BTreeSet<u64> = landing.sites.iter().map(|s| s.peak.0).filter(|&bytes| bytes >= 64 << 10).collect();
+        assert_eq!(
+            found.iter().rev().take(4).collect::<Vec<_>>(),
+            [&16_000_000, &8_000_000, &4_000_008, &4_000_000],
+            "{level}: {text}"
+        );
+        // The line that prints is of the run-time library, which is another one.
+        let lost = landing.unmatched.iter().filter(|u| u.label.contains("annotated.f90"));
+        assert!(lost.into_iter().all(|u| u.label.contains("annotated.f90:29")), "{level}: {text}");
+    }
+}
+
 #[test]
 fn what_is_not_annotated_has_call_stacks_beside_it() {
     let room = Room::new();

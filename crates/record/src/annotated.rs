@@ -36,6 +36,8 @@ pub struct Position {
 pub struct Table {
     /// Several under one number: they cannot be told apart.
     positions: BTreeMap<u32, Vec<Position>>,
+    /// All numbers as they come in the section: those of a function in the order of its code.
+    order: Vec<u32>,
 }
 
 /// Reads the positions of a file; there are none if it is not annotated. An error is one sentence.
@@ -64,6 +66,7 @@ impl Table {
             let same = table.positions.entry(number).or_default();
             if !same.contains(&position) {
                 same.push(position);
+                table.order.push(number);
             }
         }
         table
@@ -84,6 +87,11 @@ impl Table {
         let mut all: Vec<_> = self.positions.iter().flat_map(|(n, same)| same.iter().map(|p| (*n, p))).collect();
         all.sort_by_key(|(n, p)| (*p, *n));
         all
+    }
+
+    /// The same, those of a function in the order of its code.
+    pub fn in_code(&self) -> impl Iterator<Item = (u32, &Position)> {
+        self.order.iter().filter_map(|n| Some((*n, self.positions.get(n)?.first()?)))
     }
 
     /// Those that have one number.

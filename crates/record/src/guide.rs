@@ -6,7 +6,7 @@
 
 use crate::{Error, annotated, rebuilt, statics, translate};
 use model::{Module, Plan, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,8 @@ const _: () = assert!(profile::MOST_APART == identity::APART as usize);
 pub struct Guide {
     /// The plan as it is followed: with the program's sites, where these had to be found again.
     pub plan: Plan,
+    /// Which site of the plan that was given each of these sites is, where that was another one; several may be one's.
+    pub origins: HashMap<SiteId, SiteId>,
     /// The image for [`crate::Launch::plan`].
     pub image: Vec<u64>,
     /// What the user should know before the run, one sentence each.
@@ -39,9 +41,9 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
     let translated = translate::to_positions(plan, program);
     let plan = match &translated {
         None => plan,
-        Some((plan, note)) => {
-            notes.push(note.clone());
-            plan
+        Some(translated) => {
+            notes.push(translated.note.clone());
+            &translated.plan
         }
     };
     let modules = self::modules(plan);
@@ -162,7 +164,8 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
     contents
         .write(&mut image)
         .ok_or_else(|| Error(format!("the plan has {} tiers or none; 1 to {MAX_TIERS} can be used", tiers.len())))?;
-    Ok(Guide { plan: plan.clone(), image, notes, lost })
+    let plan = plan.clone();
+    Ok(Guide { plan, origins: translated.map(|t| t.origins).unwrap_or_default(), image, notes, lost })
 }
 
 /// Positions in the source are found again by themselves, if they are there: a sentence on those of the plan's that are not.

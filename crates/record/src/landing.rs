@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::guide::Guide;
 use model::landing::{Landing, Moved, SiteLanding, TierLanding, Unlisted, Unmatched};
-use model::{Bytes, Plan, PlannedSite, PlannedTier};
+use model::{Bytes, Plan, PlannedSite, PlannedTier, SiteId};
 use std::collections::HashSet;
 
 /// Sums up a guided run.
@@ -26,8 +26,14 @@ pub fn landing(guide: &Guide, outcome: &Outcome) -> Landing {
     let tally = &outcome.tally.sites;
     let mut sites = Vec::new();
     let mut unmatched = Vec::new();
+    // What may be one of several sites of the program is found if one of these is.
+    let seen = |id: &SiteId| tally.get(id).is_some_and(|s| s.objects > 0);
+    let mut found: HashSet<SiteId> = guide.origins.iter().filter(|(id, _)| seen(id)).map(|(_, from)| *from).collect();
     for planned in &plan.sites {
         let Some(seen) = tally.get(&planned.id).filter(|s| s.objects > 0) else {
+            if guide.origins.get(&planned.id).is_some_and(|from| !found.insert(*from)) {
+                continue;
+            }
             let why = match guide.lost.get(&planned.id) {
                 Some(why) => why.clone(),
                 None => "no allocation of this run had this call stack".to_string(),

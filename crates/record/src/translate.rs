@@ -2,29 +2,41 @@
 //! line, whatever compiler and optimisation either was built with (paper 003, section 3.4: profiles for other builds).
 //!
 //! From the innermost frame on, the first line that the program knows is the position that allocates for it; the positions of its callers follow, as many as the
-//! program tells. Lines of the standard library are left out, as they are there. Several sites of the plan may become one: then the one with the most misses
-//! decides.
+//! program tells. Lines of the standard library are left out, as they are there. Where one line holds several calls, the order of their addresses decides; if there
+//! are not as many as the program has, each may be any, and of several sites that may be one, the one with the most misses decides.
 
 use crate::annotated::{self, Position, Table};
 use crate::guide::key;
 use model::{Frame, Module, Plan, PlannedSite, SiteId, SiteKind, SourceLine};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use wire::identity;
 
 /// Most positions of a path, as `compiler/sites.cpp` keeps.
 const LAYERS: usize = 3;
 
-/// The plan for an annotated program, and a sentence on it; `None`: the program is not annotated, or no site has to be found again.
-pub fn to_positions(plan: &Plan, program: &Path) -> Option<(Plan, String)> {
+/// A plan for an annotated program.
+#[derive(Debug)]
+pub struct Translated {
+    /// The plan.
+    pub plan: Plan,
+    /// Which site of the former plan each of its sites is, if that was another one.
+    pub origins: HashMap<SiteId, SiteId>,
+    /// A sentence on what was found.
+    pub note: String,
+}
+
+/// The plan for an annotated program; `None`: the program is not annotated, or no site has to be found again.
+pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
     let table = annotated::of(program).ok().filter(|t| !t.is_empty())?;
-    let lines = Lines::of(&table);
+    let lines = Lines::of(&table, plan);
     let module = Module { path: format!("{}{}", model::SOURCE, program.display()), build_id: String::new() };
     let mut order: Vec<&PlannedSite> = plan.sites.iter().collect();
     order.sort_by(|a, b| b.miss_share.total_cmp(&a.miss_share));
     // What each of the plan's sites is in the program, and whose line each of these is.
-    let (mut now, mut taken) = (HashMap::new(), BTreeMap::new());
-    let mut shared = 0;
+    let (mut now, mut taken) = (HashMap::new(), BTreeSet::new());
+    // Those of which nothing is left that is not a hotter one's.
+    let mut absorbed = BTreeSet::new();
     for site in order {
         let stack = site.kind != SiteKind::Static && !site.frames.iter().any(is_source);
         let Some(paths) = stack.then(|| lines.paths(&site.frames)).filter(|p| !p.is_empty()) else { continue };
@@ -33,8 +45,7 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<(Plan, String)> {
                 path.iter().fold(identity::EMPTY_SITE, |c, p| identity::chain(c, identity::position_token(p.0)));
             let id = identity::site_id(chain);
             let id = SiteId(number(site).map_or(id, |n| identity::apart_id(id, n)));
-            if taken.insert(id, ()).is_some() {
-                shared += 1;
+            if !taken.insert(id) {
                 continue;
             }
             let frame = |(number, position): &Known<'_>| Frame {
@@ -45,13 +56,16 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<(Plan, String)> {
             let frames = path.iter().map(frame).collect();
             now.entry(site.id).or_insert_with(Vec::new).push(PlannedSite { id, frames, ..site.clone() });
         }
+        if !now.contains_key(&site.id) {
+            absorbed.insert(site.id);
+        }
     }
     if now.is_empty() {
         return None;
     }
     let mut translated = plan.clone();
-    translated.sites =
-        plan.sites.iter().flat_map(|s| now.get(&s.id).cloned().unwrap_or_else(|| vec![s.clone()])).collect();
+    let left = plan.sites.iter().filter(|s| !absorbed.contains(&s.id));
+    translated.sites = left.flat_map(|s| now.get(&s.id).cloned().unwrap_or_else(|| vec![s.clone()])).collect();
     for phase in &mut translated.phases {
         let of = |m: &model::PlannedMove| match now.get(&m.site) {
             None => vec![m.clone()],
@@ -59,14 +73,18 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<(Plan, String)> {
         };
         phase.moves = phase.moves.iter().flat_map(of).collect();
     }
-    let hotter = match shared {
+    let hotter = match absorbed.len() {
         0 => String::new(),
         n => format!("; {n} share a line with a hotter one, which decides"),
     };
     let of = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).count();
-    let note =
-        format!("{} of {of} planned sites were found in {} by file and line{hotter}", now.len(), program.display());
-    Some((translated, note))
+    let note = format!(
+        "{} of {of} planned sites were found in {} by file and line{hotter}",
+        now.len() + absorbed.len(),
+        program.display()
+    );
+    let origins = now.iter().flat_map(|(from, to)| to.iter().map(|s| (s.id, *from))).collect();
+    Some(Translated { plan: translated, origins, note })
 }
 
 fn is_source(frame: &Frame) -> bool {
@@ -88,26 +106,39 @@ type Known<'a> = (u32, &'a Position);
 struct Lines<'a> {
     by_line: HashMap<(&'a str, u32), Vec<Known<'a>>>,
     by_function: HashMap<&'a str, Vec<Known<'a>>>,
+    by_callee: HashMap<&'a str, Vec<Known<'a>>>,
+    /// The addresses of the plan's frames that a line has.
+    addresses: HashMap<(String, u32), BTreeSet<u64>>,
 }
 
 impl<'a> Lines<'a> {
-    fn of(table: &'a Table) -> Lines<'a> {
+    fn of(table: &'a Table, plan: &Plan) -> Lines<'a> {
         let (mut by_line, mut by_function) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
-        for (number, position) in table.positions() {
+        let mut by_callee = HashMap::<_, Vec<_>>::new();
+        for (number, position) in table.in_code() {
             if position.line != 0 {
                 by_line.entry((position.file.as_str(), position.line)).or_default().push((number, position));
             }
             by_function.entry(position.symbol.as_str()).or_default().push((number, position));
+            by_callee.entry(position.callee.as_str()).or_default().push((number, position));
         }
-        Lines { by_line, by_function }
+        let mut addresses = HashMap::<_, BTreeSet<u64>>::new();
+        for frame in plan.sites.iter().flat_map(|s| &s.frames) {
+            for line in &frame.source {
+                addresses.entry((name(line).to_string(), line.line)).or_default().insert(frame.offset);
+            }
+        }
+        Lines { by_line, by_function, by_callee, addresses }
     }
 
-    /// The positions that a line may be: those of its function, if there are any.
-    fn at(&self, line: &SourceLine) -> Vec<Known<'a>> {
-        let file = line.file.rsplit('/').next().unwrap_or(&line.file);
-        let Some(all) = self.by_line.get(&(file, line.line)) else { return Vec::new() };
+    /// The positions that a line of a frame may be: those of its function, if there are any.
+    fn at(&self, frame: &Frame, line: &SourceLine) -> Vec<Known<'a>> {
+        let Some(all) = self.by_line.get(&(name(line), line.line)) else { return Vec::new() };
         let own: Vec<_> = all.iter().filter(|(_, p)| p.function == line.function).copied().collect();
-        if own.is_empty() { all.clone() } else { own }
+        let may = if own.is_empty() { all.clone() } else { own };
+        let addresses = self.addresses.get(&(name(line).to_string(), line.line));
+        let nth = addresses.filter(|a| a.len() == may.len()).and_then(|a| a.iter().position(|&o| o == frame.offset));
+        nth.and_then(|n| may.get(n)).map_or(may.clone(), |&one| vec![one])
     }
 
     /// The paths that end with this position. A function that ends with the call of an allocator has left no frame on the stack.
@@ -120,8 +151,10 @@ impl<'a> Lines<'a> {
 
     /// The paths that a call stack may be.
     fn paths(&self, frames: &[Frame]) -> Vec<Vec<Known<'a>>> {
-        let own = frames.iter().flat_map(|f| &f.source).filter(|l| !l.is_wrapper());
-        let mut known = own.map(|l| self.at(l)).skip_while(Vec::is_empty).take_while(|p| !p.is_empty()).take(LAYERS);
+        let lines = frames.iter().flat_map(|f| f.source.iter().map(move |l| (f, l)));
+        let own = lines.filter(|(_, l)| !l.is_wrapper());
+        let mut known =
+            own.map(|(f, l)| self.at(f, l)).skip_while(Vec::is_empty).take_while(|p| !p.is_empty()).take(LAYERS);
         let innermost = known.next().unwrap_or_default();
         let mut paths: Vec<_> = innermost.into_iter().flat_map(|p| self.within(p, LAYERS)).take(MOST_PATHS).collect();
         for positions in known {
@@ -129,8 +162,23 @@ impl<'a> Lines<'a> {
             paths = longer.take(MOST_PATHS).collect();
         }
         paths.iter_mut().for_each(|path| path.truncate(LAYERS));
+        paths.iter_mut().for_each(|path| self.go_on(path));
         paths
     }
+
+    /// Where the stack has no line that is known, only one call may have led on: compilers do not agree on the line of what they make themselves, such as `main` of a
+    /// Fortran program.
+    fn go_on(&self, path: &mut Vec<Known<'a>>) {
+        while let Some((_, last)) = path.last().filter(|_| path.len() < LAYERS) {
+            let Some([only]) = self.by_callee.get(last.symbol.as_str()).map(Vec::as_slice) else { return };
+            path.push(*only);
+        }
+    }
+}
+
+/// A line's file without its folder.
+fn name(line: &SourceLine) -> &str {
+    line.file.rsplit('/').next().unwrap_or(&line.file)
 }
 
 /// Lines with several calls make several paths; most of a site.
