@@ -52,7 +52,8 @@ pub(crate) fn table(binary: &Binary) -> Result<Table, String> {
         None => Ok(Table::default()),
         Some(section) => {
             let damaged = |e| format!("section {SECTION} of {} cannot be read: {e}", binary.path().display());
-            Ok(Table::of(&section.uncompressed_data().map_err(damaged)?))
+            // It is loaded with the program, so it is never compressed.
+            Ok(Table::of(section.data().map_err(damaged)?))
         }
     }
 }
