@@ -1,6 +1,6 @@
 // The LLVM pass behind hearth-cc, hearth-c++ and hearth-fc: it makes a program say where in its source it allocates.
 //
-// A position is a call in the source: file, line, column and function, of which a number of 32 bits is made that is the same in every build. Before a
+// A position is a call in the source: file, line, column, function and what is called, of which a number of 32 bits is made that is the same in every build. Before a
 // call that may allocate, the program writes the call path that leads to it (the last positions, the innermost lowest) into a thread-local variable, and
 // clears it afterwards:
 //
@@ -15,10 +15,8 @@
 //
 // The section hearth_sites has a line of text for each position (see record()).
 
-#include <algorithm>
 #include <cstdlib>
 #include <llvm/ADT/SmallVector.h>
-#include <llvm/ADT/StringMap.h>
 #include <llvm/ADT/StringSet.h>
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/Demangle/Demangle.h>
@@ -109,13 +107,9 @@ class Annotation {
     return is_wrapper(f) || is_of_system(f);
   }
 
+  // By the user's word, on the command line or in the source: __attribute__((malloc)) or ((alloc_size)).
   bool is_wrapper(const Function &f) const {
-    return wishes.wrappers.contains(f.getName()) || says_so(f);
-  }
-
-  // By the user's word in the source: __attribute__((malloc)) or ((alloc_size)).
-  static bool says_so(const Function &f) {
-    return f.hasFnAttribute(Attribute::AllocSize) || f.hasRetAttribute(Attribute::NoAlias);
+    return wishes.wrappers.contains(f.getName()) || f.hasFnAttribute(Attribute::AllocSize) || f.hasRetAttribute(Attribute::NoAlias);
   }
 
   static bool is_of_system(const Function &f) {
@@ -133,7 +127,7 @@ class Annotation {
     if (callee) {
       if (callee->isIntrinsic())
         return false;
-      if (allocates(callee->getName()) || wishes.wrappers.contains(callee->getName()) || says_so(*callee))
+      if (allocates(callee->getName()) || is_wrapper(*callee))
         return true;
       // What of std::string is not in headers: all of it but its end.
       if (callee->getName().starts_with("_ZNSt7__cxx1112basic_string") && !callee->getName().contains("D1Ev") && !callee->getName().contains("D2Ev") &&
@@ -301,17 +295,17 @@ class Annotation {
     // A macro may stand for several calls. Those of one function are counted by themselves: the compiler leaves some others out where it optimises.
     unsigned nth = same[key]++;
     uint32_t number = number_of(nth == 0 ? key : key + '\t' + std::to_string(nth));
-    bool allocation = callee && (allocates(callee->getName()) || is_wrapper(*callee) || wishes.wrappers.contains(callee->getName()));
+    bool allocation = callee && (allocates(callee->getName()) || is_wrapper(*callee));
     table += record(number, allocation, file, line, column, function, callee ? callee->getName() : "");
     return number;
   }
 
-  // By this ELF note the runtime knows a module that has positions: name "Hearth", type 1, and how many layers a path has.
+  // By this ELF note the runtime knows a module that has positions: name "Hearth", type 1.
   void add_note() {
     LLVMContext &context = module.getContext();
     auto word = [&](uint32_t n) { return ConstantInt::get(Type::getInt32Ty(context), n); };
     Constant *name = ConstantDataArray::getString(context, StringRef("Hearth\0\0", 8), false);
-    Constant *note = ConstantStruct::getAnon({word(7), word(4), word(1), name, word(wishes.layers)});
+    Constant *note = ConstantStruct::getAnon({word(7), word(0), word(1), name});
     auto *v = new GlobalVariable(module, note->getType(), true, GlobalValue::WeakODRLinkage, note, "__hearth_note");
     v->setVisibility(GlobalValue::HiddenVisibility);
     v->setSection(".note.hearth");
@@ -364,11 +358,5 @@ extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetP
   return {LLVM_PLUGIN_API_VERSION, "hearth-sites", LLVM_VERSION_STRING, [](PassBuilder &builder) {
             // Before anything is inlined: positions are the source's, whatever the optimisation.
             builder.registerPipelineStartEPCallback([](ModulePassManager &passes, OptimizationLevel) { passes.addPass(HearthSites()); });
-            builder.registerPipelineParsingCallback([](StringRef name, ModulePassManager &passes, ArrayRef<PassBuilder::PipelineElement>) {
-              if (name != "hearth-sites")
-                return false;
-              passes.addPass(HearthSites());
-              return true;
-            });
           }};
 }

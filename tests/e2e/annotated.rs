@@ -196,7 +196,7 @@ fn what_is_not_annotated_has_call_stacks_beside_it() {
 }
 
 #[test]
-fn files_that_cannot_be_told_apart_are_told_of() {
+fn like_lines_of_files_of_one_name_differ_by_their_callers() {
     let room = Room::new();
     for folder in ["a", "b"] {
         fs::create_dir(room.path(folder)).expect("making a folder");

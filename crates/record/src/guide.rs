@@ -101,14 +101,24 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
             .collect();
         let found = rebuilt::find(&now, frames.iter().map(|(_, f)| *f)).map_err(Error)?;
         let (old_key, new_key) = (key(module), key(&now));
+        let share: BTreeMap<SiteId, f64> = plan.sites.iter().map(|s| (s.id, s.miss_share)).collect();
+        let mut heat: HashMap<u64, f64> = HashMap::new();
+        for (site, frame) in &frames {
+            let hottest = heat.entry(frame.offset).or_default();
+            *hottest = hottest.max(share.get(site).copied().unwrap_or(0.0));
+        }
+        let decides = deciding(&found, |old| heat.get(&old).copied().unwrap_or(0.0));
         for (&old, new) in &found {
-            match new {
-                Ok(offset) => translations.push((new_key, *offset, identity::token(old_key, old))),
-                Err(why) => {
-                    for (site, _) in frames.iter().filter(|(_, f)| f.offset == old) {
-                        lost.entry(*site).or_insert_with(|| why.clone());
-                    }
+            let why = match new {
+                Ok(offset) if decides.get(offset) == Some(&old) => {
+                    translations.push((new_key, *offset, identity::token(old_key, old)));
+                    continue;
                 }
+                Ok(_) => format!("ambiguous: its call in {} is that of a hotter site, too, which decides", now.name()),
+                Err(why) => why.clone(),
+            };
+            for (site, _) in frames.iter().filter(|(_, f)| f.offset == old) {
+                lost.entry(*site).or_insert_with(|| why.clone());
             }
         }
         let function = |p: &&PlannedPhase| matches!(p.frames.as_slice(), [f] if f.module.as_ref() == Some(module));
@@ -120,8 +130,12 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
             )),
         }
         let matched = found.values().filter(|f| f.is_ok()).count();
+        let ambiguous = match matched - decides.len() {
+            0 => String::new(),
+            n => format!(", of which {n} are ambiguous: the hottest site decides"),
+        };
         notes.push(format!(
-            "{} was rebuilt since it was profiled: {matched} of {} frames were found again by function, file and line",
+            "{} was rebuilt since it was profiled: {matched} of {} frames were found again by function, file and line{ambiguous}",
             module.name(),
             found.len()
         ));
@@ -168,6 +182,19 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
     Ok(Guide { plan, origins: translated.map(|t| t.origins).unwrap_or_default(), image, notes, lost })
 }
 
+/// Of several old offsets that are one new offset the hottest one, by the new offset.
+fn deciding(found: &BTreeMap<u64, Result<u64, String>>, heat: impl Fn(u64) -> f64) -> BTreeMap<u64, u64> {
+    let mut decides: BTreeMap<u64, u64> = BTreeMap::new();
+    for (&old, new) in found {
+        let Ok(new) = new else { continue };
+        let hottest = decides.entry(*new).or_insert(old);
+        if heat(old) > heat(*hottest) {
+            *hottest = old;
+        }
+    }
+    decides
+}
+
 /// Positions in the source are found again by themselves, if they are there: a sentence on those of the plan's that are not.
 fn positions(plan: &Plan, module: &Module, file: &Path, lost: &mut BTreeMap<SiteId, String>) -> Option<String> {
     let table = match annotated::of(file) {
@@ -184,7 +211,7 @@ fn positions(plan: &Plan, module: &Module, file: &Path, lost: &mut BTreeMap<Site
     for site in &plan.sites {
         let of_module = site.frames.iter().filter(|f| f.module.as_ref() == Some(module));
         if let Some(gone) = of_module.into_iter().find(|f| !table.has(f.offset)) {
-            lost.entry(site.id).or_insert_with(|| format!("{gone} is no longer in {}", now_name(file)));
+            lost.entry(site.id).or_insert_with(|| format!("{gone} is no longer in {}", module.name()));
         }
     }
     match lost.len() - before {
@@ -195,10 +222,6 @@ fn positions(plan: &Plan, module: &Module, file: &Path, lost: &mut BTreeMap<Site
             plan.sites.len()
         )),
     }
-}
-
-fn now_name(file: &Path) -> String {
-    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Where the plan's static variables lie in the modules as they are now. Their names are found again whatever was rebuilt.
@@ -403,6 +426,14 @@ mod tests {
         assert_eq!((image.target_of(77), image.target_of(78)), (Some(Target::whole(0)), None));
         assert_eq!(image.default_tier(), 1);
         assert!(guide.notes.iter().any(|n| n.contains("share one memory")), "{:?}", guide.notes);
+    }
+
+    /// M6: several source sites with one match take the hottest.
+    #[test]
+    fn of_calls_that_have_become_one_the_hottest_decides() {
+        let found = BTreeMap::from([(1, Ok(10)), (2, Ok(10)), (3, Ok(30)), (4, Err("gone".to_string()))]);
+        assert_eq!(deciding(&found, |old| old as f64), BTreeMap::from([(10, 2), (30, 3)]));
+        assert_eq!(deciding(&found, |old| -(old as f64)), BTreeMap::from([(10, 1), (30, 3)]));
     }
 
     #[test]
