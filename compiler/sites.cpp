@@ -15,6 +15,8 @@
 //
 // The section hearth_sites has a line of text for each position (see record()).
 
+#include "counts.h"
+
 #include <cstdlib>
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringSet.h>
@@ -37,6 +39,7 @@ namespace {
 
 constexpr const char *PATH = "__hearth_path";
 constexpr const char *SECTION = "hearth_sites";
+constexpr const char *COUNTS = "hearth_counts";
 // Positions that the runtime reads.
 constexpr unsigned MOST_LAYERS = 3;
 
@@ -50,6 +53,11 @@ bool allocates(StringRef name) {
       "_FortranAAllocatableAllocate", "_FortranAAllocatableAllocateSource", "_FortranAPointerAllocate", "_FortranAPointerAllocateSource",
       "_FortranAAssign"};
   return names.contains(name);
+}
+
+// What may wait for other processes, and so begins a phase under --phases (docs/mpi.md); who says it too often does no harm.
+bool communicates(StringRef name) {
+  return name.starts_with("MPI_") || name.starts_with("mpi_");
 }
 
 // Whether a function whose body is elsewhere may make what it gives, to go by its name: of interpreters and the like every second call gives a pointer, and
@@ -85,13 +93,13 @@ struct Wishes {
   }
 };
 
-// FNV-1a (Fowler, Noll, Vo) with 64 bits, folded: collisions are those of 32 bits, and said by whoever reads the table.
+// FNV-1a (Fowler, Noll, Vo) with 64 bits, folded: collisions are those of 31 bits, and said by whoever reads the table. Never 0.
 uint32_t number_of(StringRef text) {
   uint64_t h = 0xcbf29ce484222325;
   for (unsigned char c : text)
     h = (h ^ c) * 0x100000001b3;
-  uint32_t n = uint32_t(h ^ h >> 32);
-  return n ? n : 1;
+  uint32_t n = uint32_t(h ^ h >> 32) & ~1u;
+  return n ? n : 2;
 }
 
 class Annotation {
@@ -127,7 +135,7 @@ class Annotation {
     if (callee) {
       if (callee->isIntrinsic())
         return false;
-      if (allocates(callee->getName()) || is_wrapper(*callee))
+      if (allocates(callee->getName()) || communicates(callee->getName()) || is_wrapper(*callee))
         return true;
       // What of std::string is not in headers: all of it but its end.
       if (callee->getName().starts_with("_ZNSt7__cxx1112basic_string") && !callee->getName().contains("D1Ev") && !callee->getName().contains("D2Ev") &&
@@ -201,24 +209,35 @@ class Annotation {
     return path;
   }
 
-  // The text of a position: number, `a` for an allocation or `c` for a call, file, line, column, function, what is called (empty: it is called through a
+  // The text of a position: number, `a` for an allocation, `p` for what begins a phase or `c` for a call, file, line, column, function, what is called (empty: it is called through a
   // pointer); between them tabs, at the end a zero byte.
-  static std::string record(uint32_t number, bool allocation, StringRef file, unsigned line, unsigned column, StringRef function, StringRef callee) {
+  static std::string record(uint32_t number, char kind, StringRef file, unsigned line, unsigned column, StringRef function, StringRef callee) {
     std::string text;
-    raw_string_ostream(text) << format_hex_no_prefix(number, 8) << '\t' << (allocation ? 'a' : 'c') << '\t' << file << '\t' << line << '\t' << column
+    raw_string_ostream(text) << format_hex_no_prefix(number, 8) << '\t' << kind << '\t' << file << '\t' << line << '\t' << column
                              << '\t' << function << '\t' << callee << '\0';
     return text;
   }
 
-  void annotate(Function &f) {
-    SmallVector<CallBase *> calls;
+  // The calls of a function that the path has to be said before, and the position of each: 0 if the function passes on the path.
+  struct Said {
+    Function *function;
+    SmallVector<std::pair<CallBase *, uint32_t>> calls;
+    std::string table;
+  };
+
+  Said find_calls(Function &f) {
+    Said said{&f, {}, {}};
+    std::map<std::string, unsigned> same;
+    bool passes_on = is_transparent(f);
     for (Instruction &i : instructions(f))
       if (auto *call = dyn_cast<CallBase>(&i))
         if (unsigned d = depth_of(*call); d != 0 && d <= wishes.layers)
-          calls.push_back(call);
-    if (calls.empty())
-      return;
+          said.calls.push_back({call, passes_on ? 0 : enter(f, *call, same, said.table)});
+    return said;
+  }
 
+  void annotate(const Said &said) {
+    Function &f = *said.function;
     GlobalVariable *variable = path_variable();
     Type *wide = variable->getValueType();
     BasicBlock::iterator start = f.getEntryBlock().getFirstNonPHIOrDbgOrAlloca();
@@ -229,14 +248,10 @@ class Annotation {
     Value *entered = b.CreateAlignedLoad(wide, b.CreateThreadLocalAddress(variable), Align(16), "hearth.entered");
     b.CreateAlignedStore(b.getInt64(0), b.CreateThreadLocalAddress(variable), Align(16));
 
-    std::string table;
-    std::map<std::string, unsigned> same;
-    bool passes_on = is_transparent(f);
-    for (CallBase *call : calls) {
+    for (auto [call, position] : said.calls) {
       b.SetInsertPoint(call);
       Value *now = entered;
-      if (!passes_on) {
-        uint32_t position = enter(f, *call, same, table);
+      if (position != 0) {
         now = b.CreateOr(b.CreateShl(entered, 32), ConstantInt::get(wide, position));
         // A fourth position is there, and nobody reads it.
         if (wishes.layers < MOST_LAYERS)
@@ -252,8 +267,9 @@ class Annotation {
       if (!surely)
         clear_after(*call, variable, must_stay);
     }
-    if (!table.empty())
-      add_table(f, table);
+    if (!said.table.empty())
+      // Of functions that every file has, one is kept, and so is its table.
+      add_text(SECTION, "hearth.sites." + f.getName(), said.table, f.getComdat());
   }
 
   void clear_after(CallBase &call, GlobalVariable *variable, bool must_stay) {
@@ -294,9 +310,10 @@ class Annotation {
     raw_string_ostream(key) << file << '\t' << function << '\t' << line << '\t' << column << '\t' << (callee ? callee->getName() : "");
     // A macro may stand for several calls. Those of one function are counted by themselves: the compiler leaves some others out where it optimises.
     unsigned nth = same[key]++;
-    uint32_t number = number_of(nth == 0 ? key : key + '\t' + std::to_string(nth));
-    bool allocation = callee && (allocates(callee->getName()) || is_wrapper(*callee));
-    table += record(number, allocation, file, line, column, function, callee ? callee->getName() : "");
+    char kind = !callee ? 'c' : allocates(callee->getName()) || is_wrapper(*callee) ? 'a' : communicates(callee->getName()) ? 'p' : 'c';
+    // The lowest bit says what begins a phase: the runtime asks for it, as a path may have been said for a call that only led to an operation of MPI.
+    uint32_t number = number_of(nth == 0 ? key : key + '\t' + std::to_string(nth)) | (kind == 'p');
+    table += record(number, kind, file, line, column, function, callee ? callee->getName() : "");
     return number;
   }
 
@@ -314,13 +331,13 @@ class Annotation {
     appendToUsed(module, {v});
   }
 
-  void add_table(Function &f, StringRef table) {
-    Constant *text = ConstantDataArray::getString(module.getContext(), table, false);
-    auto *v = new GlobalVariable(module, text->getType(), true, GlobalValue::PrivateLinkage, text, "hearth.sites." + f.getName());
-    v->setSection(SECTION);
+  // Text that nothing in the program refers to, in a section of its own.
+  void add_text(StringRef section, const Twine &name, StringRef words, Comdat *with) {
+    Constant *text = ConstantDataArray::getString(module.getContext(), words, false);
+    auto *v = new GlobalVariable(module, text->getType(), true, GlobalValue::PrivateLinkage, text, name);
+    v->setSection(section);
     v->setAlignment(Align(1));
-    // Of functions that every file has, one is kept, and so is its table.
-    v->setComdat(f.getComdat());
+    v->setComdat(with);
     appendToUsed(module, {v});
   }
 
@@ -329,15 +346,32 @@ public:
 
   bool run() {
     find_depths();
-    SmallVector<Function *> all;
+    std::vector<Said> all;
     for (Function &f : module)
       if (!f.isDeclaration() && can_be_changed(f))
-        all.push_back(&f);
-    for (Function *f : all)
-      annotate(*f);
+        if (Said said = find_calls(f); !said.calls.empty())
+          all.push_back(std::move(said));
+    add_counts(all);
+    for (const Said &said : all)
+      annotate(said);
     if (path)
       add_note();
-    return path != nullptr;
+    return true;
+  }
+
+  // What the file's functions ask of memory, for `hearth plan --static`.
+  void add_counts(const std::vector<Said> &all) {
+    for (const Said &said : all)
+      for (auto [call, position] : said.calls)
+        counts::set_positions(*call, position == 0 ? ArrayRef<uint32_t>() : ArrayRef<uint32_t>(position));
+    std::string text = counts::of(module);
+    for (const Said &said : all)
+      for (auto [call, position] : said.calls)
+        call->removeFnAttr(counts::POSITIONS);
+    if (wishes.layers != MOST_LAYERS)
+      text = "L\t" + std::to_string(wishes.layers) + "\n" + text;
+    if (!text.empty())
+      add_text(COUNTS, "hearth.counts", text, nullptr);
   }
 };
 

@@ -262,3 +262,147 @@ fn what_the_compilers_cannot_do_is_said_and_the_build_goes_on() {
     let version = cc(&hearth_cc, &["--version"], &[]).expect(0).stdout;
     assert!(version.contains("clang version 19"), "{version}");
 }
+
+/// What `hearth plan --static` plans, as `tier label: share of misses, size`, the hottest first.
+fn planned_by_text(room: &Room, command: &[&str]) -> (Vec<String>, String) {
+    let plan = ["plan", "--static", "--platform", "cxl-expander", "--set", "llc=1MiB", "--fast", "17MiB"];
+    let ended = room.hearth(&[&plan, &["-o", "static.toml", "--"][..], command].concat()).expect(0);
+    let plan = policy::plan_file::read(&room.path("static.toml")).expect("the plan");
+    let line = |site: &model::PlannedSite| {
+        // Of objects of one line the place tells more than is the same in all builds.
+        let label = site.label.split(", at ").next().unwrap_or_default();
+        (site.miss_share, format!("{} {label}: {}", site.tier, site.peak))
+    };
+    let mut lines: Vec<(f64, String)> = plan.sites.iter().map(line).collect();
+    lines.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    (lines.iter().map(|(share, text)| format!("{:>3.0}% {text}", share * 100.0)).collect(), ended.stderr)
+}
+
+#[test]
+fn plans_are_made_of_loops_without_a_profile() {
+    let room = Room::new();
+    let mut told = String::new();
+    for (name, compiler, levels, arguments) in [
+        ("counted.c", "hearth-cc", &["-O0", "-O3"][..], ["1000000", "10"]),
+        ("counted.cpp", "hearth-c++", &["-O0", "-O3"], ["1000000", "10"]),
+        ("counted.f90", "hearth-fc", &["-O2"], ["1000", "10"]),
+    ] {
+        let mut first: Option<Vec<String>> = None;
+        for level in levels {
+            compile(&room, level, compiler, &[name], &[level], "app").expect(0);
+            let program = room.path(level).join("app").display().to_string();
+            let (lines, _) = planned_by_text(&room, &[&program, arguments[0], arguments[1]]);
+            let known = first.get_or_insert_with(|| lines.clone());
+            assert_eq!(&lines, known, "{name} {level}");
+        }
+        told += &format!("{name} {}\n{}\n", arguments.join(" "), first.unwrap_or_default().join("\n"));
+    }
+    println!("{told}");
+    let golden = workspace().join("tests/e2e/golden/counted.txt");
+    assert_eq!(told, fs::read_to_string(&golden).expect("the golden file"), "{}", golden.display());
+
+    // Regions of OpenMP are loops like others, whoever links them.
+    let source = workspace().join("tests/programs/counted.c").display().to_string();
+    let mut parallel = room.command(compilers().join("hearth-cc"));
+    run(parallel.args(["-O2", "-fopenmp", "-c", &source, "-o", "counted.o"])).expect(0);
+    run(room.command("clang").args(["-fopenmp", "counted.o", "-o", "parallel"])).expect(0);
+    run(room.command("objcopy").args(["-O", "binary", "--only-section=hearth_counts", "counted.o", "counts"]))
+        .expect(0);
+    let text = fs::read_to_string(room.path("counts")).expect("the section");
+    assert!(text.contains("\nF\tmain\n") && !text.contains("__kmpc_fork_call"), "{text}");
+    let (lines, said) = planned_by_text(&room, &["./parallel", "1000000", "10"]);
+    assert!(told.contains(&lines.join("\n")), "{lines:?}\n{told}");
+    assert!(said.contains("counted.c:45 is not known before the program runs and taken for 5"), "{said}");
+
+    // The plan is one like others: what it places lands there.
+    compile(&room, "-O3", "hearth-cc", &["counted.c"], &["-O3"], "app").expect(0);
+    let args = ["--set", "llc=1MiB", "--fast", "17MiB", "-o", "here.toml", "--", "-O3/app", "1000000", "2"];
+    room.hearth(&[&["plan", "--static"], &args[..]].concat()).expect(0);
+    let run = ["run", "--plan", "here.toml", "--json", "landed.json", "--", "-O3/app", "1000000", "2"];
+    room.hearth(&run).expect(0);
+    let landing: Landing =
+        serde_json::from_str(&fs::read_to_string(room.path("landed.json")).expect("the summary")).expect("a landing");
+    let fast: Vec<u64> = landing.sites.iter().map(|s| s.placed[0].0).filter(|b| *b > 0).collect();
+    assert_eq!(fast, [8_000_000, 8_000_000], "{landing:?}");
+}
+
+#[test]
+fn what_no_text_tells_is_said() {
+    let room = Room::new();
+    let plan = |options: &[&str], command: &[&str]| {
+        room.hearth(&[&["plan", "--static", "--fast", "1MiB"], options, &["--"], command].concat())
+    };
+    // Another compiler's program.
+    run(room.command("gcc").arg(workspace().join("tests/programs/counted.c")).args(["-o", "other"])).expect(0);
+    let ended = plan(&[], &["./other"]).expect(2);
+    assert!(ended.stderr.contains("was not built by hearth-cc"), "{}", ended.stderr);
+    // A library of another program's.
+    compile(&room, ".", "hearth-cc", &["annotated_more.c"], &["-c"], "more.o").expect(0);
+    fs::write(room.path("main.c"), "void *make_vector(unsigned long); int main(void) { return !make_vector(5000); }")
+        .expect("writing");
+    run(room.command("gcc").args(["main.c", "more.o", "-o", "mixed"])).expect(0);
+    let ended = plan(&[], &["./mixed"]).expect(2);
+    assert!(ended.stderr.contains("has no `main` that was built by Hearth's compilers"), "{}", ended.stderr);
+    // A name that nothing has, no number, nothing to plan for.
+    compile(&room, ".", "hearth-cc", &["counted.c"], &[], "app").expect(0);
+    let ended = plan(&["--with", "counted.c:1=5"], &["./app"]).expect(2);
+    assert!(ended.stderr.contains("nothing unknown at `counted.c:1`"), "{}", ended.stderr);
+    let ended = plan(&["--with", "counted.c:45=x"], &["./app"]).expect(2);
+    assert!(ended.stderr.contains("has no number"), "{}", ended.stderr);
+    let ended = room.hearth(&["plan", "--static", "--fast", "1MiB"]).expect(2);
+    assert!(ended.stderr.contains("required"), "{}", ended.stderr);
+    // What the user says is taken, and not spoken of any more; what is asked of the matrix follows.
+    let asked = |options: &[&str]| -> (String, f64) {
+        let said = plan(&[options, &["-o", "p.toml"]].concat(), &["./app"]).expect(0).stderr;
+        let plan = policy::plan_file::read(&room.path("p.toml")).expect("the plan");
+        let share =
+            |line: &str| plan.sites.iter().filter(|s| s.label.contains(line)).map(|s| s.miss_share).sum::<f64>();
+        (said, share("counted.c:35") / (share("counted.c:32") + share("counted.c:33")))
+    };
+    let ((assumed, five), (known, one)) = (asked(&[]), asked(&["--with", "counted.c:45=1"]));
+    assert!(assumed.contains("counted.c:45") && !known.contains("counted.c:45"), "{assumed}{known}");
+    assert!(five > 1.2 * one, "{five} {one}");
+}
+
+/// What a phase begins with is a line of the source, the same in every build, and whichever MPI starts the ranks.
+#[test]
+fn phases_of_mpi_are_lines_of_the_source() {
+    let room = Room::new();
+    let hearth = hearth_tests::hearth();
+    let mut first = None;
+    for (mpi, level) in [("mpich", "-O0"), ("mpich", "-O3"), ("openmpi", "-O2")] {
+        let source = workspace().join("tests/programs/ring.c").display().to_string();
+        let mut compile = room.command(format!("mpicc.{mpi}"));
+        let compiler = compilers().join("hearth-cc");
+        run(compile.env("MPICH_CC", &compiler).env("OMPI_CC", &compiler).args([
+            level,
+            &source,
+            "-o",
+            "ring",
+            "-lpthread",
+        ]))
+        .expect(0);
+        let mut record = room.command(&hearth);
+        record.args([
+            "record",
+            "--phases",
+            "--sampler",
+            "none",
+            "-o",
+            "p.hearth",
+            "--",
+            &format!("mpirun.{mpi}"),
+            "-np",
+            "2",
+            "./ring",
+            "6",
+        ]);
+        assert_eq!(run(hearth_tests::for_mpi(&mut record)).expect(0).stdout, "2 ranks: right\n");
+        let regions = room.observed("p.hearth").regions;
+        let own = regions.iter().filter(|r| r.frames[0].module.as_ref().is_some_and(|m| m.is_source()));
+        let begun: BTreeSet<(u64, u32)> = own.map(|r| (r.id.0, r.frames[0].source[0].line)).collect();
+        println!("{mpi} {level}: {begun:?}");
+        assert!(begun.len() >= 5, "{regions:?}");
+        assert_eq!(first.get_or_insert_with(|| begun.clone()), &begun, "{mpi} {level}");
+    }
+}

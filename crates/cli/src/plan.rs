@@ -1,7 +1,7 @@
 //! `hearth plan`: from a profile to a plan: which site goes to which tier.
 
 use crate::output;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use model::{Bytes, Coefficients, Forecast, Observed, Plan, Platform};
 use policy::policies::bandwidth_aware::Thresholds;
 use policy::travel::{self, Merge};
@@ -15,8 +15,18 @@ use std::process::ExitCode;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// A profile, as written by `hearth record`; of several runs or ranks of one program several, see --merge
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "static"], conflicts_with = "static")]
     profile: Vec<PathBuf>,
+    /// Plan without a profile, by what hearth-cc has written into the program about its loops, for these arguments
+    #[arg(long = "static", requires = "command")]
+    #[arg(id = "static", conflicts_with_all = ["sizes", "traits"])]
+    by_text: bool,
+    /// What to take for something that --static cannot know, by file and line; may be given several times
+    #[arg(long, value_name = "FILE:LINE=N", value_parser = named_number, requires = "static")]
+    with: Vec<(String, f64)>,
+    /// With --static: the program and its arguments
+    #[arg(last = true, value_name = "COMMAND", requires = "static")]
+    command: Vec<String>,
     /// How several profiles become one: the mean of runs of their own, or the sum of ranks that ran together
     #[arg(long, value_name = "mean|sum", default_value = "mean")]
     merge: Merge,
@@ -102,9 +112,13 @@ EXAMPLES
   hearth plan app.hearth --traits                        traits to paste above each allocation
   hearth plan rank-*.hearth --merge sum --fast 12GiB     ranks of one job, recorded one by one
   hearth plan small.hearth --sizes large.hearth --fast 12GiB
+  hearth plan --static --fast 12GiB -o plan.toml -- ./app 64   no profile: by the program's text
 
 A summary goes to standard error. The plan is TOML: read it, edit it, compare it, then
   hearth run --plan plan.toml -- COMMAND";
+
+/// Of what `--static` cannot know so many are named.
+const MOST_UNKNOWNS: usize = 8;
 
 /// Which size of a site counts.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -117,10 +131,12 @@ enum Size {
 
 /// Runs the verb.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let Some(profile) = args.profile.first() else {
+    if args.list {
         output::print(&list())?;
         return Ok(ExitCode::SUCCESS);
-    };
+    }
+    // What no output may overwrite.
+    let inputs: &Path = args.profile.first().map_or_else(|| Path::new(&args.command[0]), PathBuf::as_path);
     let policy = policies::find(&args.policy)?;
     let options = Options {
         fast: args.fast,
@@ -132,7 +148,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         },
         thresholds: args.thresholds,
     };
-    let (observed, said) = observed(&args.profile, args.merge, args.sizes.as_deref())?;
+    let (observed, said) = match args.by_text {
+        true => foreseen(&args.command, &args.with, &machine(args.platform.as_deref(), &args.set)?)?,
+        false => observed(&args.profile, args.merge, args.sizes.as_deref())?,
+    };
     for note in said {
         eprintln!("hearth: {note}");
     }
@@ -147,7 +166,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             args.output.as_deref(),
         )?;
         match &args.output {
-            Some(file) => output::write(file, &text, profile)?,
+            Some(file) => output::write(file, &text, inputs)?,
             None => output::print(&text)?,
         }
         return Ok(ExitCode::SUCCESS);
@@ -160,7 +179,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let plan = assemble(policy.name(), &task, decision);
     let text = plan_file::to_toml(&plan);
     match &args.output {
-        Some(file) => output::write(file, &text, profile)?,
+        Some(file) => output::write(file, &text, inputs)?,
         None => output::print(&text)?,
     }
     eprint!("{}", summary(policy, &plan, &observed, &platform, options.size));
@@ -188,6 +207,38 @@ fn observed(files: &[PathBuf], merge: Merge, sizes: Option<&Path>) -> Result<(Ob
         said.extend(more);
     }
     Ok((observed, said))
+}
+
+/// What the program's text says, and what had to be assumed.
+fn foreseen(command: &[String], with: &[(String, f64)], machine: &Platform) -> Result<(Observed, Vec<String>)> {
+    let (program, arguments) = command.split_first().context("name the program after --")?;
+    let with: BTreeMap<String, f64> = with.iter().cloned().collect();
+    let found = record::program::check(program.as_ref())?;
+    let foreseen = counts::foresee(&found, arguments, &with, machine).map_err(|e| anyhow!(e))?;
+    let mut said =
+        vec![format!("reckoned from the source of {program}, not measured; `hearth record` tells what it does")];
+    if foreseen.cut {
+        said.push("its calls were not followed to the end (too many, or a recursion without one)".to_string());
+    }
+    if foreseen.sizes_unknown > 0 {
+        said.push(format!("the size of {} sites is not known, and taken for 1 MiB", foreseen.sizes_unknown));
+    }
+    if foreseen.unasked > 0 {
+        said.push(format!(
+            "no access to {} sites was found; they are taken to be asked for as often as others are, so that the small ones go first",
+            foreseen.unasked
+        ));
+    }
+    for u in foreseen.unknowns.iter().filter(|u| u.share >= 0.01).take(MOST_UNKNOWNS) {
+        said.push(format!(
+            "{} is not known before the program runs and taken for {:.0} ({:.0}% of all that is asked for rests on it): --with {}=N",
+            u.name,
+            u.taken,
+            u.share * 100.0,
+            u.name
+        ));
+    }
+    Ok((foreseen.observed, said))
 }
 
 /// What the plan leaves of the fastest tier, unless the user said how much to use.
@@ -302,6 +353,14 @@ fn coefficients(text: &str) -> Result<(String, Coefficients), String> {
     let (load, store) = pair.split_once(',').ok_or(usage)?;
     let number = |n: &str| n.trim().parse::<f64>().map_err(|_| format!("`{n}` is not a number; {usage}"));
     Ok((tier.to_string(), Coefficients { load: number(load)?, store: number(store)? }))
+}
+
+/// `FILE:LINE=N`.
+fn named_number(text: &str) -> Result<(String, f64), String> {
+    let usage = "write FILE:LINE=N, for example solver.c:40=100";
+    let (name, number) = text.rsplit_once('=').ok_or(usage)?;
+    let number = number.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+    Ok((name.to_string(), number.ok_or_else(|| format!("`{text}` has no number of at least 0; {usage}"))?))
 }
 
 /// `ALLOC,LOW%,HIGH%`.

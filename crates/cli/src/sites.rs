@@ -36,6 +36,9 @@ struct Row {
     function: String,
     /// It is a call of what allocates; else it leads to one.
     allocates: bool,
+    /// It is an operation of MPI, with which a phase begins under `--phases`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    phase: bool,
     /// What is called, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     allocator: Option<String>,
@@ -64,17 +67,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let allocating = rows.iter().filter(|r| r.allocates).count();
-    let leading = match rows.len() - allocating {
+    let phases = rows.iter().filter(|r| r.phase).count();
+    let begin = if phases == 0 { String::new() } else { format!(", operations of MPI: {phases}") };
+    let leading = match rows.len() - allocating - phases {
         0 => String::new(),
         calls => format!(", calls that may lead to one: {calls}"),
     };
-    let mut text = format!("{file}: allocating calls: {allocating}{leading} ({how})\n\n");
+    let mut text = format!("{file}: allocating calls: {allocating}{leading}{begin} ({how})\n\n");
     for row in &rows {
         let column = row.column.map_or_else(String::new, |c| format!(":{c}"));
         let place = format!("{}:{}{column}", row.file, row.line);
         // Of operators the name without what they are given.
         let allocator = row.allocator.as_deref().map(|a| a.split('(').next().unwrap_or(a));
-        let what = allocator.unwrap_or(if row.allocates { "allocates" } else { "calls" });
+        let what = allocator.unwrap_or(match row {
+            _ if row.allocates => "allocates",
+            _ if row.phase => "begins a phase",
+            _ => "calls",
+        });
         let number = row.position.as_ref().map_or_else(String::new, |p| format!("{p}  "));
         let inlined = row.inlined.iter().map(|f| format!(", in {}", brief(f))).collect::<String>();
         text += &format!("{number}{what:<14}  {place:<24}  {}{inlined}\n", brief(&row.function));
@@ -91,6 +100,7 @@ fn annotated_rows(table: &annotated::Table) -> Vec<Row> {
         column: Some(p.column),
         function: p.function.clone(),
         allocates: p.allocates,
+        phase: p.phase,
         allocator: None,
         inlined: Vec::new(),
     };
@@ -120,6 +130,7 @@ fn debug_rows(args: &Args) -> Result<Vec<Row>> {
             column: None,
             function: first.function.clone(),
             allocates: true,
+            phase: false,
             allocator: Some(record::symbols::plain_name(&a.allocator)),
             inlined: rest.iter().map(ToString::to_string).collect(),
         })

@@ -5,6 +5,7 @@
 //! * [`open`] and [`Profile::observed`] – reads one, finished or not, and sums it up per site.
 //! * [`Amend`] – puts samples that were taken elsewhere into one.
 //! * [`estimate`] – from armed pages to cache misses: the pure function behind a site's misses.
+//! * [`cache`] – its filter: which references find their line.
 //! * `chunks` – large objects in slices.
 //! * `counted` – the same from a sampler that sees misses themselves.
 //! * `touches` – samples by function.
@@ -12,6 +13,7 @@
 
 mod amend;
 mod apart;
+pub mod cache;
 mod chunks;
 mod counted;
 pub mod estimate;

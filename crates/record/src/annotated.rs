@@ -1,6 +1,6 @@
 //! What an annotated program says of its source: the section `hearth_sites` that `compiler/sites.cpp` writes.
 //!
-//! Each position is a text: its number in hexadecimal digits, `a` for a call of what allocates or `c` for one that leads there, file, line, column,
+//! Each position is a text: its number in hexadecimal digits, `a` for a call of what allocates, `p` for one that begins a phase (an operation of MPI) or `c` for one that leads there, file, line, column,
 //! function, and what is called, with tabs between and a zero byte at the end.
 
 use crate::symbols::{self, Binary};
@@ -25,6 +25,8 @@ pub struct Position {
     pub function: String,
     /// It is a call of what allocates.
     pub allocates: bool,
+    /// It is an operation of MPI.
+    pub phase: bool,
     /// The function's name for the linker.
     pub symbol: String,
     /// The same of what is called; empty if it is called through a pointer.
@@ -101,7 +103,7 @@ impl Table {
     }
 
     /// The source form of a number.
-    pub(crate) fn line(&self, number: u64) -> Option<SourceLine> {
+    pub fn line(&self, number: u64) -> Option<SourceLine> {
         let position = self.positions.get(&u32::try_from(number).ok()?)?.first()?;
         Some(position.as_line())
     }
@@ -117,12 +119,13 @@ impl Position {
 fn position(text: &str) -> Option<(u32, Position)> {
     let mut words = text.splitn(7, '\t');
     let number = u32::from_str_radix(words.next()?, 16).ok()?;
-    let allocates = words.next()? == "a";
+    let kind = words.next()?;
+    let (allocates, phase) = (kind == "a", kind == "p");
     let file = words.next()?.to_string();
     let (line, column) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let (symbol, callee) = (words.next()?.to_string(), words.next()?.to_string());
     let function = symbols::plain_name(&symbol);
-    Some((number, Position { file, line, column, function, allocates, symbol, callee }))
+    Some((number, Position { file, line, column, function, allocates, phase, symbol, callee }))
 }
 
 #[cfg(test)]

@@ -33,6 +33,11 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
     let module = Module { path: format!("{}{}", model::SOURCE, program.display()), build_id: String::new() };
     let mut order: Vec<&PlannedSite> = plan.sites.iter().collect();
     order.sort_by(|a, b| b.miss_share.total_cmp(&a.miss_share));
+    let frame = |(number, position): &Known<'_>| Frame {
+        module: Some(module.clone()),
+        offset: u64::from(*number),
+        source: vec![position.as_line()],
+    };
     // What each of the plan's sites is in the program, and whose line each of these is.
     let (mut now, mut taken) = (HashMap::new(), BTreeSet::new());
     // Those of which nothing is left that is not a hotter one's.
@@ -48,12 +53,7 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
             if !taken.insert(id) {
                 continue;
             }
-            let frame = |(number, position): &Known<'_>| Frame {
-                module: Some(module.clone()),
-                offset: u64::from(*number),
-                source: vec![position.as_line()],
-            };
-            let frames = path.iter().map(frame).collect();
+            let frames = path.iter().map(&frame).collect();
             now.entry(site.id).or_insert_with(Vec::new).push(PlannedSite { id, frames, ..site.clone() });
         }
         if !now.contains_key(&site.id) {
@@ -67,6 +67,17 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
     let left = plan.sites.iter().filter(|s| !absorbed.contains(&s.id));
     translated.sites = left.flat_map(|s| now.get(&s.id).cloned().unwrap_or_else(|| vec![s.clone()])).collect();
     for phase in &mut translated.phases {
+        // Operations of MPI have positions, too; an allocation that begins a phase is one of the sites.
+        let operation =
+            phase.is_of_mpi().then(|| lines.paths(&phase.frames)).and_then(|paths| paths.into_iter().next());
+        if let Some(path) = operation {
+            let chain =
+                path.iter().fold(identity::EMPTY_SITE, |c, p| identity::chain(c, identity::position_token(p.0)));
+            phase.begins = SiteId(identity::site_id(chain));
+            phase.frames = path.iter().map(&frame).collect();
+        } else if let Some(site) = now.get(&phase.begins).and_then(|sites| sites.first()) {
+            phase.begins = site.id;
+        }
         let of = |m: &model::PlannedMove| match now.get(&m.site) {
             None => vec![m.clone()],
             Some(sites) => sites.iter().map(|s| model::PlannedMove { site: s.id, ..m.clone() }).collect(),
@@ -123,7 +134,8 @@ impl<'a> Lines<'a> {
             by_callee.entry(position.callee.as_str()).or_default().push((number, position));
         }
         let mut addresses = HashMap::<_, BTreeSet<u64>>::new();
-        for frame in plan.sites.iter().flat_map(|s| &s.frames) {
+        let phases = plan.phases.iter().filter(|p| p.is_of_mpi());
+        for frame in plan.sites.iter().flat_map(|s| &s.frames).chain(phases.flat_map(|p| &p.frames)) {
             for line in &frame.source {
                 addresses.entry((name(line).to_string(), line.line)).or_default().insert(frame.offset);
             }
@@ -143,7 +155,8 @@ impl<'a> Lines<'a> {
 
     /// The paths that end with this position. A function that ends with the call of an allocator has left no frame on the stack.
     fn within(&self, last: Known<'a>, layers: usize) -> Vec<Vec<Known<'a>>> {
-        let inner = self.by_function.get(last.1.callee.as_str()).filter(|_| !last.1.allocates && layers > 1);
+        let inner =
+            self.by_function.get(last.1.callee.as_str()).filter(|_| !last.1.allocates && !last.1.phase && layers > 1);
         let Some(inner) = inner else { return vec![vec![last]] };
         let paths = inner.iter().flat_map(|&p| self.within(p, layers - 1));
         paths.map(|path| [path, vec![last]].concat()).take(MOST_PATHS).collect()

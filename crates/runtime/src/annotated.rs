@@ -73,6 +73,11 @@ impl Path {
         all.into_iter().take_while(|&p| p != 0)
     }
 
+    /// It was said for an operation of MPI: of these the number's lowest bit is set.
+    pub fn begins_phase(self) -> bool {
+        self.inner & 1 == 1
+    }
+
     /// The id of the site.
     #[inline(always)]
     pub fn site_id(self) -> u64 {

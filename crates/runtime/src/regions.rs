@@ -7,7 +7,7 @@
 use crate::phases::Count;
 use crate::stack::Asker;
 use crate::tls::Thread;
-use crate::{manage, next, process, stack, told};
+use crate::{annotated, manage, next, process, stack, told};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::event::Event;
@@ -73,10 +73,14 @@ pub fn reached(thread: &Thread, name: &[u8]) {
     happens(thread, id as usize | 1 << 63, || id, |id| told::publish(thread, id, name));
 }
 
-/// The first thread has come to a place that its call stack tells ([`crate::told`]).
+/// The first thread has come to a place that its call stack tells ([`crate::told`]), or that the program says itself.
 pub fn arrives(thread: &Thread) {
-    let id = stack::callers_site_id(thread);
-    happens(thread, id as usize | 1 << 63, || id, |id| stack::publish(thread, id, None, Asker::Library));
+    let said = annotated::path().filter(|path| path.begins_phase());
+    let (id, asker) = match said {
+        Some(path) => (path.site_id(), Asker::Program),
+        None => (stack::callers_site_id(thread), Asker::Library),
+    };
+    happens(thread, id as usize | 1 << 63, || id, |id| stack::publish(thread, id, None, asker));
 }
 
 fn happens(thread: &Thread, key: usize, id: impl Fn() -> u64, publish: impl Fn(u64) -> bool) {

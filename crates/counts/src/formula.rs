@@ -1,0 +1,197 @@
+//! Formulas: texts of words, each operator before what it is for (`* 8 p0`), as `compiler/counts.cpp` writes them.
+
+/// What two numbers are put together by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Two {
+    /// Sum.
+    Add,
+    /// Difference; of two addresses the bytes between them.
+    Sub,
+    /// Product.
+    Mul,
+    /// Quotient.
+    Div,
+    /// Quotient of whole numbers.
+    Whole,
+    /// Remainder.
+    Rest,
+    /// The first one times two to the power of the second.
+    Left,
+    /// The first one divided by two to the power of the second, whole.
+    Right,
+    /// Bits of both.
+    And,
+    /// The smaller one.
+    Min,
+    /// The larger one.
+    Max,
+    /// The first one to the power of the second.
+    Power,
+    /// 1 if the first one is smaller.
+    Less,
+    /// 1 if the first one is not larger.
+    AtMost,
+    /// 1 if they are the same.
+    Same,
+    /// 1 if they are not.
+    Other,
+}
+
+/// What is made of one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum One {
+    /// Square root.
+    Root,
+    /// Rounded down.
+    Floor,
+    /// Rounded up.
+    Ceil,
+    /// Rounded to the nearest.
+    Round,
+    /// Rounded towards 0.
+    Truncate,
+    /// Without its sign.
+    Absolute,
+}
+
+/// A formula.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Formula {
+    /// A number.
+    Number(f64),
+    /// What the function was given, from 0.
+    Given(usize),
+    /// What one of its calls gave back.
+    Result(usize),
+    /// The address of a local variable.
+    Local(usize),
+    /// The address of a variable or function.
+    Global(String),
+    /// What lies at an address.
+    At(Box<Formula>),
+    /// An address somewhere in what this points into.
+    Into(Box<Formula>),
+    /// One of these.
+    Any(Vec<Formula>),
+    /// The second if the first is not 0, else the third.
+    If(Box<[Formula; 3]>),
+    /// Of two.
+    Two(Two, Box<[Formula; 2]>),
+    /// Of one.
+    One(One, Box<Formula>),
+    /// What nobody knows before the program runs: its name (file and line), and what to take for it.
+    Unknown(String, Box<Formula>),
+    /// How many elements of so many bytes an object has, for each of so many turns.
+    Share(Box<[Formula; 3]>),
+}
+
+/// Deeper formulas are not read: those of the compiler are not.
+const DEEPEST: usize = 400;
+
+impl Formula {
+    /// Reads a formula; `None` if it is none.
+    pub fn read(text: &str) -> Option<Formula> {
+        let mut words = text.split(' ');
+        let formula = next(&mut words, 0)?;
+        words.next().is_none().then_some(formula)
+    }
+}
+
+fn next<'a>(words: &mut impl Iterator<Item = &'a str>, depth: usize) -> Option<Formula> {
+    if depth > DEEPEST {
+        return None;
+    }
+    let word = words.next()?;
+    let mut inner = || next(words, depth + 1);
+    let two = |op: Two| Some(op);
+    let op = match word {
+        "+" => two(Two::Add),
+        "-" => two(Two::Sub),
+        "*" => two(Two::Mul),
+        "/" => two(Two::Div),
+        "div" => two(Two::Whole),
+        "%" => two(Two::Rest),
+        "shl" => two(Two::Left),
+        "shr" => two(Two::Right),
+        "and" => two(Two::And),
+        "min" => two(Two::Min),
+        "max" => two(Two::Max),
+        "pow" => two(Two::Power),
+        "<" => two(Two::Less),
+        "<=" => two(Two::AtMost),
+        "==" => two(Two::Same),
+        "!=" => two(Two::Other),
+        _ => None,
+    };
+    if let Some(op) = op {
+        return Some(Formula::Two(op, Box::new([inner()?, inner()?])));
+    }
+    let op = match word {
+        "sqrt" => Some(One::Root),
+        "floor" => Some(One::Floor),
+        "ceil" => Some(One::Ceil),
+        "round" => Some(One::Round),
+        "trunc" => Some(One::Truncate),
+        "abs" => Some(One::Absolute),
+        _ => None,
+    };
+    if let Some(op) = op {
+        return Some(Formula::One(op, Box::new(inner()?)));
+    }
+    match word {
+        "@" => return Some(Formula::At(Box::new(inner()?))),
+        "x" => return Some(Formula::Into(Box::new(inner()?))),
+        "?" => return Some(Formula::If(Box::new([inner()?, inner()?, inner()?]))),
+        "share" => return Some(Formula::Share(Box::new([inner()?, inner()?, inner()?]))),
+        "any" => {
+            let n: usize = words.next()?.parse().ok()?;
+            return (n <= 64).then(|| (0..n).map(|_| next(words, depth + 1)).collect()).flatten().map(Formula::Any);
+        }
+        "u" => {
+            let name = words.next()?.to_string();
+            return Some(Formula::Unknown(name, Box::new(next(words, depth + 1)?)));
+        }
+        _ => {}
+    }
+    if let Some(name) = word.strip_prefix('g') {
+        return Some(Formula::Global(name.to_string()));
+    }
+    let numbered = |letter: char| word.strip_prefix(letter).and_then(|n| n.parse::<usize>().ok());
+    if let Some(n) = numbered('p') {
+        return Some(Formula::Given(n));
+    }
+    if let Some(n) = numbered('r') {
+        return Some(Formula::Result(n));
+    }
+    if let Some(n) = numbered('l') {
+        return Some(Formula::Local(n));
+    }
+    word.parse().ok().filter(|n: &f64| n.is_finite()).map(Formula::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_are_read_and_what_is_none_is_refused() {
+        let n = |v: f64| Formula::Number(v);
+        let two = |op, a, b| Formula::Two(op, Box::new([a, b]));
+        assert_eq!(
+            Formula::read("* 8 + p0 -1"),
+            Some(two(Two::Mul, n(8.0), two(Two::Add, Formula::Given(0), n(-1.0))))
+        );
+        let unknown = Formula::Unknown("a.c:5".into(), Box::new(n(10.0)));
+        assert_eq!(Formula::read("? < 1 r2 u a.c:5 10 @ + gx 8"), {
+            let at = Formula::At(Box::new(two(Two::Add, Formula::Global("x".into()), n(8.0))));
+            Some(Formula::If(Box::new([two(Two::Less, n(1.0), Formula::Result(2)), unknown, at])))
+        });
+        assert_eq!(Formula::read("x any 2 l0 gy"), {
+            let any = Formula::Any(vec![Formula::Local(0), Formula::Global("y".into())]);
+            Some(Formula::Into(Box::new(any)))
+        });
+        for bad in ["", "*", "* 1", "1 2", "nan", "any 1000000 1", "zz", "u", "p", &"@ ".repeat(100_000)] {
+            assert_eq!(Formula::read(bad), None, "{bad}");
+        }
+    }
+}

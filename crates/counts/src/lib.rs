@@ -1,0 +1,267 @@
+//! How often a program asks for which of its objects, without running it (Unimem's static reference counts, paper 004, section 3.3): what `hearth plan --static`
+//! plans by.
+//!
+//! 1. `compiler/counts.cpp` writes formulas into the program: how often loops turn, by what they run over ([`text`], [`formula`]).
+//! 2. [`walk`] goes through the calls from `main` on, with the arguments of the command line, and adds up accesses by object; [`library`] is what it knows of
+//!    functions that are elsewhere. What nobody knows before the program runs has a name and is assumed, or said by the user.
+//! 3. [`observed`] makes of it what a profile would be: sites with sizes, and misses by the estimator's cache filter.
+//!
+//! Everything in it is a prediction from the source: nothing was measured.
+
+pub mod formula;
+pub mod library;
+pub mod text;
+pub mod walk;
+
+use model::observed::TimePoint;
+use model::{Bytes, Frame, Module, Nanos, Observed, Pattern, Platform, Site, SiteId, SiteKind, SiteUse, SourceLine};
+use object::{Object as _, ObjectSection as _};
+use profile::cache::{self, Reuse};
+use record::annotated;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use text::Text;
+use walk::{Kind, Object, Walk};
+use wire::identity;
+
+/// Name of the section.
+pub const SECTION: &str = "hearth_counts";
+/// What is named as the sampler of such a profile.
+pub const SAMPLER: &str = "static";
+/// A variable is worth a site from this size on, as when programs are recorded.
+const LEAST: f64 = 4096.0;
+/// For all of a site of which nobody knows the size.
+const UNKNOWN_SIZE: f64 = 1048576.0;
+/// Time that an access takes by itself, in ns: three in a cycle of a processor of 1 GHz.
+const ACCESS_NS: f64 = 0.3;
+
+/// Something that a number was assumed for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unknown {
+    /// File and line; what `--with` names.
+    pub name: String,
+    /// What was taken; 0: nothing could be.
+    pub taken: f64,
+    /// Share (0 to 1) of all lines asked for that rests on it.
+    pub share: f64,
+}
+
+/// What a program will ask for.
+#[derive(Debug)]
+pub struct Foreseen {
+    /// As of a profile; its sampler is [`SAMPLER`].
+    pub observed: Observed,
+    /// What had to be assumed, that which most rests on first.
+    pub unknowns: Vec<Unknown>,
+    /// Sites whose size is not known.
+    pub sizes_unknown: usize,
+    /// Sites of which no access was found: they are taken to be asked for as often as the others are in the mean.
+    pub unasked: usize,
+    /// Of each phase that begins with an operation of MPI or a mark, by its id as in a profile: the sites that may be asked for before the next one begins.
+    pub phases: BTreeMap<SiteId, BTreeSet<SiteId>>,
+    /// Calls were left out: the program is too large, or its recursion has no end that can be seen.
+    pub cut: bool,
+}
+
+/// Reckons what a program asks for when it is started with these arguments. `with` gives numbers for what is unknown by name; `platform` is the machine whose
+/// last-level cache stands before its memories.
+///
+/// # Errors
+/// One sentence: the file cannot be read, or was not made by Hearth's compilers.
+pub fn foresee(
+    program: &Path,
+    arguments: &[String],
+    with: &BTreeMap<String, f64>,
+    platform: &Platform,
+) -> Result<Foreseen, String> {
+    let shown = program.display();
+    let bytes = std::fs::read(program).map_err(|e| format!("{shown} cannot be read: {e}"))?;
+    let elf = object::File::parse(&*bytes).map_err(|e| format!("{shown} is not an ELF file: {e}"))?;
+    let Some(section) = elf.section_by_name(SECTION) else {
+        return Err(format!(
+            "{shown} says nothing of its loops: it was not built by hearth-cc, hearth-c++ or hearth-fc; record a profile instead"
+        ));
+    };
+    let section =
+        section.uncompressed_data().map_err(|e| format!("section {SECTION} of {shown} cannot be read: {e}"))?;
+    let text = Text::read(&section);
+    let mut walk = Walk::new(&text, arguments, with);
+    if !walk.run() {
+        return Err(format!(
+            "{shown} has no `main` that was built by Hearth's compilers; build the file that has it with them, too"
+        ));
+    }
+    if let Some(name) = with.keys().find(|name| !mentions(&section, name)) {
+        return Err(format!(
+            "{shown} has nothing unknown at `{name}`; leave --with {name}=... out, or see what it lists"
+        ));
+    }
+    let table = annotated::of(program)?;
+    let id: String = elf.build_id().ok().flatten().unwrap_or_default().iter().map(|b| format!("{b:02x}")).collect();
+    let path =
+        std::fs::canonicalize(program).map_err(|e| format!("{shown} cannot be found: {e}"))?.display().to_string();
+    let source = Module { path: format!("{}{path}", model::SOURCE), build_id: id.clone() };
+    let module = Module { path, build_id: id };
+    let planned = |o: &&Object| match &o.kind {
+        Kind::Heap(path) => !path.is_empty() && o.number > 0.0 && o.alive().is_none_or(|b| b >= LEAST),
+        Kind::Variable(_) => o.bytes.is_some_and(|b| b >= LEAST),
+        _ => false,
+    };
+    let all: Vec<&Object> = walk.objects.iter().filter(planned).collect();
+    let site = |o: &Object| match &o.kind {
+        Kind::Heap(path) => heap_site(path, &table, &source),
+        Kind::Variable(name) => variable_site(name, &module),
+        _ => unreachable!("only these are planned for"),
+    };
+    let sites: Vec<Site> = all.iter().map(|o| site(o)).collect();
+    let command = std::iter::once(program.display().to_string()).chain(arguments.iter().cloned()).collect();
+    let lines: f64 = all.iter().map(|o| o.asked.lines()).sum();
+    let share = |part: f64| if lines > 0.0 { (part / lines).min(1.0) } else { 0.0 };
+    let mut unknowns: Vec<Unknown> = walk
+        .assumed
+        .iter()
+        .map(|(name, a)| Unknown { name: name.clone(), taken: a.taken, share: share(a.lines) })
+        .collect();
+    unknowns.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.name.cmp(&b.name)));
+    let llc = platform.llc.as_ref().map_or(0.0, |f| f.value.0 as f64);
+    let mut phases: BTreeMap<SiteId, BTreeSet<SiteId>> =
+        walk.marks.iter().filter(|m| **m != 0).map(|m| (SiteId(*m), BTreeSet::new())).collect();
+    for (object, site) in all.iter().zip(&sites) {
+        for mark in &object.moments {
+            if let Some(asked) = walk.marks.get(*mark).and_then(|m| phases.get_mut(&SiteId(*m))) {
+                asked.insert(site.id);
+            }
+        }
+    }
+    let (observed, unasked) = observed(command, &all, sites, llc);
+    let sizes_unknown = all.iter().filter(|o| o.bytes.is_none()).count();
+    Ok(Foreseen { observed, unknowns, sizes_unknown, unasked, phases, cut: walk.cut })
+}
+
+fn mentions(section: &[u8], name: &str) -> bool {
+    let word = format!("u {name} ");
+    section.windows(word.len()).any(|w| w == word.as_bytes())
+}
+
+fn heap_site(path: &[u32], table: &annotated::Table, source: &Module) -> Site {
+    let chain = path.iter().fold(identity::EMPTY_SITE, |c, &p| identity::chain(c, identity::position_token(p)));
+    let frame = |&p: &u32| Frame {
+        module: Some(source.clone()),
+        offset: p.into(),
+        source: table.line(p.into()).into_iter().collect(),
+    };
+    let id = SiteId(identity::site_id(chain));
+    Site { id, kind: SiteKind::Allocation, apart: None, frames: path.iter().map(frame).collect() }
+}
+
+fn variable_site(name: &str, module: &Module) -> Site {
+    // Without the file that has it to itself.
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let line = SourceLine { function: name.to_string(), file: String::new(), line: 0 };
+    let frame = Frame { module: Some(module.clone()), offset: 0, source: vec![line] };
+    let id = SiteId(identity::static_id(module.path.as_bytes(), name.as_bytes(), 0));
+    Site { id, kind: SiteKind::Static, apart: None, frames: vec![frame] }
+}
+
+/// What a profile of such a run would be, and how many sites nothing asks for as far as the text tells.
+fn observed(command: Vec<String>, all: &[&Object], sites: Vec<Site>, llc: f64) -> (Observed, usize) {
+    let size = |o: &Object| o.alive().unwrap_or(UNKNOWN_SIZE);
+    // In the whole run, which is the unit of time here.
+    let uses = |o: &Object| -> Vec<cache::Use> {
+        let lines = (size(o) / 64.0).max(1.0);
+        let of = |how: usize| {
+            let asked = o.asked.load_lines[how] + o.asked.store_lines[how];
+            cache::Use { lines, reuse: Reuse { lambda: asked / lines, even: how == 0 } }
+        };
+        // One memory, walked over and jumped about in: it takes its room in the cache once.
+        let (walks, jumps) = (of(0), of(1));
+        let lambda = walks.reuse.lambda + jumps.reuse.lambda;
+        vec![cache::Use { lines, reuse: Reuse { lambda, even: walks.reuse.lambda >= jumps.reuse.lambda } }]
+    };
+    let all_uses: Vec<Vec<cache::Use>> = all.iter().map(|o| uses(o)).collect();
+    let tc = cache::characteristic_time(&all_uses, llc / 64.0);
+    let mut missed: Vec<f64> = all_uses.iter().map(|u| u.iter().map(|u| u.reuse.missed(tc)).sum()).collect();
+    // Where all of it fits into the cache, a plan by what is asked of the cache is better than none.
+    if missed.iter().all(|m| *m < 1e-6) {
+        missed.fill(1.0);
+    }
+    let asked: Vec<f64> = all.iter().map(|o| o.asked.lines()).collect();
+    let unasked = asked.iter().filter(|a| **a == 0.0).count();
+    let mean = asked.iter().sum::<f64>() / (asked.len() - unasked).max(1) as f64;
+    let accesses: f64 = all.iter().map(|o| o.asked.loads + o.asked.stores).sum();
+    let misses: f64 = asked.iter().zip(&missed).map(|(a, m)| a * m).sum();
+    // Long enough for what it computes; what it waits for the planner adds.
+    let duration = Nanos(((accesses * ACCESS_NS + misses) as u64).max(1_000_000));
+    let one = |((o, site), (asked, missed)): ((&&Object, Site), (&f64, &f64))| {
+        let sum = |lines: &[f64; 2]| lines[0] + lines[1];
+        let (loads, stores) = match *asked {
+            0.0 => (mean, 0.0),
+            _ => (sum(&o.asked.load_lines) * missed, sum(&o.asked.store_lines) * missed),
+        };
+        let walks = o.asked.load_lines[0] + o.asked.store_lines[0];
+        let pattern = match walks / asked {
+            _ if *asked == 0.0 => Pattern::Unknown,
+            share if share > 0.8 => Pattern::Stream { stride: 8 },
+            share if share < 0.2 => Pattern::Random,
+            _ => Pattern::Mixed,
+        };
+        let number = o.number.max(1.0).round();
+        let peak = Bytes(size(o) as u64);
+        SiteUse {
+            site,
+            objects: number as u64,
+            largest: Bytes(o.bytes.unwrap_or(UNKNOWN_SIZE) as u64),
+            peak,
+            allocated: peak,
+            resident: None,
+            first_alloc: Nanos(0),
+            last_free: duration,
+            mean_lifetime: duration,
+            total_lifetime: Nanos((duration.0 as f64 * number) as u64),
+            load_misses: loads,
+            store_misses: stores,
+            samples: 0,
+            pattern,
+            miss_latency: None,
+            lines: None,
+            chunks: vec![],
+            lives: vec![],
+            starts: vec![],
+            nodes: vec![],
+            placed: vec![],
+        }
+    };
+    let mut sites: Vec<SiteUse> = all.iter().zip(sites).zip(asked.iter().zip(&missed)).map(one).collect();
+    sites.sort_by(|a, b| b.misses().total_cmp(&a.misses()).then(a.site.id.cmp(&b.site.id)));
+    let timeline = vec![TimePoint {
+        at: Nanos(0),
+        live: sites.iter().map(|s| (s.site.id, s.peak)).collect(),
+        misses: sites.iter().map(|s| (s.site.id, s.misses())).collect(),
+        resident: vec![],
+        huge: Bytes(0),
+    }];
+    let observed = Observed {
+        command,
+        started: 0,
+        duration,
+        outcome: "not run".to_string(),
+        threshold: Bytes(LEAST as u64),
+        sampler: SAMPLER.to_string(),
+        sampler_error: "reckoned from the source, not measured".to_string(),
+        processes: 1,
+        platform: None,
+        sites,
+        unattributed: 0.0,
+        elsewhere: vec![],
+        rest: None,
+        timeline,
+        watched: None,
+        fullest: None,
+        most_anonymous: None,
+        losses: vec![],
+        touches: vec![],
+        regions: vec![],
+        tiers: vec![],
+    };
+    (observed, unasked)
+}

@@ -1,0 +1,715 @@
+//! Goes through a program's calls from `main` on, as its text tells them, and adds up what is asked of each object.
+//!
+//! An object is what one call path allocates, a variable, or a local one. Where pointers lead is followed without the order of things: what was ever written to a
+//! place may be found there (L. Andersen, *Program analysis and specialization for the C programming language*, 1994, chapter 4), field by field where
+//! the distance from an object's beginning is known. Since a place may be read before the walk has come by what writes it, the whole walk is done some
+//! times, and the last one counts.
+
+use crate::formula::{Formula, One, Two};
+use crate::library::{self, Known};
+use crate::text::{Callee, Function, Text};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use wire::identity;
+
+/// Times the program is gone through: pointers that lie in what pointers lead to need one more for each step.
+const PASSES: usize = 4;
+/// Deeper calls are left out, and so are those after this many: what is asked there is asked rarely, or by a recursion that cannot be seen to end.
+const DEEPEST: usize = 48;
+const MOST_CALLS: usize = 200_000;
+/// What runs more rarely is left out: the ways of errors.
+const RAREST: f64 = 1e-9;
+/// Turns of a loop of which nothing is known.
+const TURNS: f64 = 10.0;
+
+/// What an object is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// What a call path of these positions allocates, innermost first.
+    Heap(Vec<u32>),
+    /// A variable.
+    Variable(String),
+    /// A variable of a function, by number.
+    Local(String, usize),
+    /// The array of the program's arguments.
+    Arguments,
+    /// An argument, by its place.
+    Argument(usize),
+}
+
+/// What is asked of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// Loads.
+    pub loads: f64,
+    /// Stores.
+    pub stores: f64,
+    /// Lines that loads ask for, in order and elsewhere.
+    pub load_lines: [f64; 2],
+    /// The same of stores.
+    pub store_lines: [f64; 2],
+    /// The part of the lines that rests on what had to be assumed.
+    pub assumed: f64,
+}
+
+impl Asked {
+    /// All lines.
+    pub fn lines(&self) -> f64 {
+        self.load_lines.iter().chain(&self.store_lines).sum()
+    }
+}
+
+/// An object.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// What it is.
+    pub kind: Kind,
+    /// Its size, if known; of several of one path the largest.
+    pub bytes: Option<f64>,
+    /// Bytes of all of them, as far as their sizes are known.
+    pub total: f64,
+    /// How many there are.
+    pub number: f64,
+    /// The loops around its allocation, with their turns.
+    made_in: Vec<(String, usize, f64)>,
+    /// Of so many of them one is alive at once: they are freed in a loop that they are made in.
+    pub in_turn: Option<f64>,
+    /// What is asked of it.
+    pub asked: Asked,
+    /// The moments (number of a mark, 0: the beginning) after which it may be asked for.
+    pub moments: BTreeSet<usize>,
+}
+
+/// A number, an address in one of some objects (the number being the distance from its beginning), or unknown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Value {
+    /// The number, if known.
+    pub number: Option<f64>,
+    /// Numbers of objects, sorted.
+    pub objects: Vec<usize>,
+}
+
+impl Object {
+    /// Bytes that are alive at once, if sizes are known.
+    pub fn alive(&self) -> Option<f64> {
+        self.bytes.map(|_| self.total / self.in_turn.unwrap_or(1.0))
+    }
+}
+
+impl Value {
+    fn of(number: f64) -> Value {
+        Value { number: Some(number).filter(|n| n.is_finite()), objects: vec![] }
+    }
+
+    fn add_objects(&mut self, more: &[usize]) {
+        self.objects.extend(more);
+        self.objects.sort_unstable();
+        self.objects.dedup();
+        // What may be anything is nothing.
+        self.objects.truncate(64);
+    }
+
+    fn or(mut self, other: Value) -> Value {
+        if self.number != other.number {
+            self.number = None;
+        }
+        self.add_objects(&other.objects);
+        self
+    }
+}
+
+/// What lies at a place.
+#[derive(Clone, Debug, Default)]
+struct Cell {
+    /// The number that was written last; one that was read from the command line stays.
+    number: Option<f64>,
+    read: bool,
+    objects: BTreeSet<usize>,
+}
+
+/// A function being called.
+struct Frame<'a> {
+    name: &'a str,
+    given: Vec<Value>,
+    results: Vec<Value>,
+}
+
+/// Something that was not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Assumed {
+    /// What was taken for it.
+    pub taken: f64,
+    /// Lines that rest on it.
+    pub lines: f64,
+}
+
+/// The walk.
+pub struct Walk<'a> {
+    text: &'a Text,
+    arguments: &'a [String],
+    with: &'a BTreeMap<String, f64>,
+    layers: usize,
+    /// All objects.
+    pub objects: Vec<Object>,
+    numbers: HashMap<Kind, usize>,
+    memory: HashMap<usize, BTreeMap<Option<i64>, Cell>>,
+    /// What had to be assumed, by name.
+    pub assumed: BTreeMap<String, Assumed>,
+    /// What phases begin with, by number: the id of a name or of a call path; 0 (none) is the program's beginning.
+    pub marks: Vec<u64>,
+    after: HashMap<(String, i32), BTreeSet<usize>>,
+    asking: Vec<String>,
+    /// The loops that are being turned: function, number, turns.
+    nest: Vec<(String, usize, f64)>,
+    calls: usize,
+    /// Calls were left out.
+    pub cut: bool,
+}
+
+impl<'a> Walk<'a> {
+    /// The walk through a program with these arguments, and numbers for what is unknown.
+    pub fn new(text: &'a Text, arguments: &'a [String], with: &'a BTreeMap<String, f64>) -> Walk<'a> {
+        Walk {
+            text,
+            arguments,
+            with,
+            layers: text.layers,
+            objects: vec![],
+            numbers: HashMap::new(),
+            memory: HashMap::new(),
+            assumed: BTreeMap::new(),
+            marks: vec![0],
+            after: HashMap::new(),
+            asking: vec![],
+            nest: vec![],
+            calls: 0,
+            cut: false,
+        }
+    }
+
+    /// Goes through it. False if there is no `main`.
+    pub fn run(&mut self) -> bool {
+        if !self.text.functions.contains_key("main") {
+            return false;
+        }
+        let all = self.object(Kind::Arguments);
+        for k in 0..=self.arguments.len() {
+            let one = self.object(Kind::Argument(k));
+            self.write(&[all], Some(8 * k as i64), &Value { number: Some(0.0), objects: vec![one] });
+        }
+        for (name, variable) in &self.text.variables {
+            let object = self.object(Kind::Variable(name.clone()));
+            self.objects[object].bytes = Some(variable.bytes);
+            self.objects[object].total = variable.bytes;
+            self.objects[object].number = 1.0;
+            for &(offset, number) in &variable.holds {
+                self.write(&[object], Some(offset), &Value::of(number));
+            }
+        }
+        for _ in 0..PASSES {
+            self.calls = 0;
+            self.cut = false;
+            self.assumed.clear();
+            for object in &mut self.objects {
+                object.asked = Asked::default();
+                if matches!(object.kind, Kind::Heap(_)) {
+                    (object.number, object.total, object.in_turn) = (0.0, 0.0, None);
+                }
+            }
+            let given =
+                vec![Value::of(self.arguments.len() as f64 + 1.0), Value { number: Some(0.0), objects: vec![all] }];
+            self.call("main", given, 1.0, &[], &BTreeSet::from([0]), 0);
+        }
+        true
+    }
+
+    fn object(&mut self, kind: Kind) -> usize {
+        if let Some(&n) = self.numbers.get(&kind) {
+            return n;
+        }
+        let n = self.objects.len();
+        self.numbers.insert(kind.clone(), n);
+        self.objects.push(Object {
+            kind,
+            bytes: None,
+            total: 0.0,
+            number: 0.0,
+            made_in: vec![],
+            in_turn: None,
+            asked: Asked::default(),
+            moments: BTreeSet::new(),
+        });
+        n
+    }
+
+    /// A call of a function, so often; gives what it gives back.
+    fn call(
+        &mut self,
+        name: &'a str,
+        given: Vec<Value>,
+        often: f64,
+        path: &[u32],
+        before: &BTreeSet<usize>,
+        depth: usize,
+    ) -> Value {
+        let text: &'a Text = self.text;
+        let Some(function) = text.functions.get(name) else { return Value::default() };
+        self.calls += 1;
+        if depth > DEEPEST || self.calls > MOST_CALLS {
+            self.cut = true;
+            return Value::default();
+        }
+        self.after.entry((name.to_string(), -1)).or_default().extend(before);
+        let mut frame = Frame { name, given, results: Vec::with_capacity(function.calls.len()) };
+        for (number, call) in function.calls.iter().enumerate() {
+            let times = often * self.number(&call.count, &frame).unwrap_or(1.0);
+            let moments = self.moments(name, &call.after);
+            let mut result = Value::default();
+            let mut ends = moments.clone();
+            if times > RAREST {
+                let given: Vec<Value> = call.given.iter().map(|g| self.value(g, &frame)).collect();
+                let mut positions = call.positions.clone();
+                if !call.ends {
+                    positions.extend(path);
+                }
+                positions.truncate(self.layers);
+                let callees: Vec<&'a str> = match &call.callee {
+                    Callee::Name(name) => vec![name],
+                    Callee::Pointer(pointer) => self.functions(pointer, &frame),
+                };
+                let share = times / callees.len().max(1) as f64;
+                let outside = self.nest.len();
+                for &l in &call.loops {
+                    let turns = function.loops.get(l).and_then(|turns| self.number(turns, &frame)).unwrap_or(1.0);
+                    self.nest.push((name.to_string(), l, turns.max(1.0)));
+                }
+                for callee in callees {
+                    let value = match text.functions.contains_key(callee) {
+                        true => {
+                            let value = self.call(callee, given.clone(), share, &positions, &moments, depth + 1);
+                            ends = self.moments(callee, &text.functions[callee].last);
+                            value
+                        }
+                        false => match self.library(callee, &given, share, &positions, &moments, depth) {
+                            Some(Outcome::Value(value)) => value,
+                            Some(Outcome::Mark(mark)) => {
+                                ends = BTreeSet::from([mark]);
+                                Value::default()
+                            }
+                            None => Value::default(),
+                        },
+                    };
+                    result = if result == Value::default() { value } else { result.or(value) };
+                }
+                self.nest.truncate(outside);
+            }
+            self.after.entry((name.to_string(), number as i32)).or_default().extend(&ends);
+            frame.results.push(result);
+        }
+        self.accesses(function, &frame, often);
+        for (address, value) in &function.writes {
+            let at = self.value(address, &frame);
+            if !at.objects.is_empty() {
+                let value = self.value(value, &frame);
+                self.write(&at.objects, at.number.map(|n| n as i64), &value);
+            }
+        }
+        let mut values = function.values.iter().map(|v| self.value(v, &frame)).collect::<Vec<_>>().into_iter();
+        values.next().map_or_else(Value::default, |first| values.fold(first, Value::or))
+    }
+
+    fn accesses(&mut self, function: &Function, frame: &Frame<'_>, often: f64) {
+        for access in &function.accesses {
+            self.asking.clear();
+            let count = often * self.number(&access.count, frame).unwrap_or(TURNS);
+            let lines = (often * self.number(&access.lines, frame).unwrap_or(TURNS)).max(0.0);
+            if count.is_nan() || count <= RAREST {
+                continue;
+            }
+            let asking = std::mem::take(&mut self.asking);
+            let base = self.value(&access.base, frame);
+            let moments = self.moments(frame.name, &access.after);
+            let share = 1.0 / base.objects.len().max(1) as f64;
+            for name in &asking {
+                self.assumed.entry(name.clone()).or_default().lines += lines;
+            }
+            for &n in &base.objects {
+                let object = &mut self.objects[n];
+                let how = usize::from(!access.walks);
+                match access.store {
+                    true => {
+                        object.asked.stores += count * share;
+                        object.asked.store_lines[how] += lines * share;
+                    }
+                    false => {
+                        object.asked.loads += count * share;
+                        object.asked.load_lines[how] += lines * share;
+                    }
+                }
+                if !asking.is_empty() {
+                    object.asked.assumed += lines * share;
+                }
+                object.moments.extend(&moments);
+            }
+        }
+    }
+
+    fn moments(&self, name: &str, after: &[i32]) -> BTreeSet<usize> {
+        after.iter().filter_map(|&n| self.after.get(&(name.to_string(), n))).flatten().copied().collect()
+    }
+
+    fn functions(&mut self, pointer: &Formula, frame: &Frame<'_>) -> Vec<&'a str> {
+        let at = self.value(pointer, frame);
+        let names = at.objects.iter().filter_map(|&n| match &self.objects[n].kind {
+            Kind::Variable(name) => self.text.functions.get_key_value(name.as_str()).map(|(name, _)| name.as_str()),
+            _ => None,
+        });
+        names.collect()
+    }
+
+    fn number(&mut self, formula: &Formula, frame: &Frame<'_>) -> Option<f64> {
+        self.value(formula, frame).number
+    }
+
+    fn value(&mut self, formula: &Formula, frame: &Frame<'_>) -> Value {
+        match formula {
+            Formula::Number(n) => Value::of(*n),
+            Formula::Given(n) => frame.given.get(*n).cloned().unwrap_or_default(),
+            Formula::Result(n) => frame.results.get(*n).cloned().unwrap_or_default(),
+            Formula::Local(n) => self.address(Kind::Local(frame.name.to_string(), *n)),
+            Formula::Global(name) => self.address(Kind::Variable(name.clone())),
+            Formula::At(address) => {
+                let at = self.value(address, frame);
+                self.read(&at)
+            }
+            Formula::Into(pointer) => Value { number: None, ..self.value(pointer, frame) },
+            Formula::Any(all) => {
+                let mut values = all.iter().map(|f| self.value(f, frame)).collect::<Vec<_>>().into_iter();
+                values.next().map_or_else(Value::default, |first| values.fold(first, Value::or))
+            }
+            Formula::If(parts) => {
+                let [condition, yes, no] = &**parts;
+                match self.number(condition, frame) {
+                    Some(0.0) => self.value(no, frame),
+                    Some(_) => self.value(yes, frame),
+                    None => {
+                        let (yes, no) = (self.value(yes, frame), self.value(no, frame));
+                        let larger = match (yes.number, no.number) {
+                            (Some(a), Some(b)) => Some(a.max(b)),
+                            (a, b) => a.or(b),
+                        };
+                        Value { number: larger, ..yes.or(no) }
+                    }
+                }
+            }
+            Formula::Two(op, parts) => {
+                let (a, b) = (self.value(&parts[0], frame), self.value(&parts[1], frame));
+                two(*op, a, b)
+            }
+            Formula::One(op, part) => {
+                let number = self.number(part, frame).map(|n| match op {
+                    One::Root => n.sqrt(),
+                    One::Floor => n.floor(),
+                    One::Ceil => n.ceil(),
+                    One::Round => n.round(),
+                    One::Truncate => n.trunc(),
+                    One::Absolute => n.abs(),
+                });
+                number.map_or_else(Value::default, Value::of)
+            }
+            Formula::Unknown(name, otherwise) => {
+                if let Some(&number) = self.with.get(name) {
+                    return Value::of(number);
+                }
+                let value = match **otherwise {
+                    // Nothing can be taken for it.
+                    Formula::Number(0.0) => Value::default(),
+                    _ => self.value(otherwise, frame),
+                };
+                if !name.is_empty() {
+                    let taken = value.number.unwrap_or(0.0);
+                    self.assumed.entry(name.clone()).or_default().taken = taken;
+                    self.asking.push(name.clone());
+                }
+                value
+            }
+            Formula::Share(parts) => {
+                let [base, bytes, turns] = &**parts;
+                let base = self.value(base, frame);
+                let (bytes, turns) = (self.number(bytes, frame), self.number(turns, frame));
+                let size = base.objects.iter().filter_map(|&n| self.objects[n].bytes).fold(0.0, f64::max);
+                match (bytes, turns) {
+                    (Some(bytes), Some(turns)) if size > 0.0 && bytes > 0.0 && turns > 0.0 => {
+                        Value::of((size / bytes / turns).max(1.0))
+                    }
+                    _ => Value::of(TURNS),
+                }
+            }
+        }
+    }
+
+    fn address(&mut self, kind: Kind) -> Value {
+        Value { number: Some(0.0), objects: vec![self.object(kind)] }
+    }
+
+    fn read(&self, at: &Value) -> Value {
+        let mut found = Value::default();
+        let mut first = true;
+        for n in &at.objects {
+            let Some(cells) = self.memory.get(n) else { continue };
+            let offset = at.number.map(|n| n as i64);
+            // Where one of them is not known, it may be any.
+            let near = cells.iter().filter(|(o, _)| offset.is_none() || o.is_none() || **o == offset);
+            for (o, cell) in near {
+                found.add_objects(&cell.objects.iter().copied().collect::<Vec<_>>());
+                if o.is_some() && offset.is_some() {
+                    found.number = if first { cell.number } else { found.number.filter(|n| cell.number == Some(*n)) };
+                    first = false;
+                }
+            }
+        }
+        if !found.objects.is_empty() && found.number.is_none() {
+            // Pointers are to the beginning of what they point to, as far as is known.
+            found.number = Some(0.0);
+        }
+        found
+    }
+
+    fn write(&mut self, objects: &[usize], offset: Option<i64>, value: &Value) {
+        for &n in objects {
+            let cell = self.memory.entry(n).or_default().entry(offset).or_default();
+            if let Some(number) = value.number.filter(|_| !cell.read) {
+                cell.number = Some(number);
+            }
+            cell.objects.extend(&value.objects);
+        }
+    }
+
+    /// What a function does that is not in the text.
+    fn library(
+        &mut self,
+        name: &str,
+        given: &[Value],
+        often: f64,
+        path: &[u32],
+        before: &BTreeSet<usize>,
+        depth: usize,
+    ) -> Option<Outcome> {
+        let number = |n: usize| given.get(n).and_then(|g| g.number);
+        let pointer = |n: usize| given.get(n).map(|g| (g.objects.clone(), g.number.map(|n| n as i64)));
+        let value = match library::known(name)? {
+            Known::Mark => {
+                let chain =
+                    path.iter().fold(identity::EMPTY_SITE, |c, &p| identity::chain(c, identity::position_token(p)));
+                return Some(Outcome::Mark(self.mark(identity::site_id(chain))));
+            }
+            Known::NamedMark => {
+                let name = given.first()?.objects.iter().find_map(|&n| match &self.objects[n].kind {
+                    Kind::Variable(name) => self.text.variables.get(name).map(|v| v.text.as_str()),
+                    _ => None,
+                })?;
+                return Some(Outcome::Mark(self.mark(identity::name_id(name.as_bytes()))));
+            }
+            Known::Allocates(sizes) => {
+                let bytes = sizes.iter().map(|&n| number(n)).try_fold(1.0, |all, n| Some(all * n?));
+                let object = self.allocated(path, bytes, often);
+                // What is enlarged keeps what it holds.
+                if let (Some((old, _)), "realloc" | "reallocarray") = (pointer(0), name) {
+                    for cells in old.iter().filter_map(|n| self.memory.get(n).cloned()).collect::<Vec<_>>() {
+                        self.memory.entry(object).or_default().extend(cells);
+                    }
+                }
+                Value { number: Some(0.0), objects: vec![object] }
+            }
+            Known::AllocatesInto(at, size) => {
+                let object = self.allocated(path, number(size), often);
+                let (objects, offset) = pointer(at)?;
+                self.write(&objects, offset, &Value { number: Some(0.0), objects: vec![object] });
+                Value::of(0.0)
+            }
+            Known::Frees(at) => {
+                for n in given.get(at)?.objects.clone() {
+                    self.freed(n, often);
+                }
+                Value::default()
+            }
+            Known::FreesDescriptor => {
+                for n in self.read(given.first()?).objects {
+                    self.freed(n, often);
+                }
+                Value::default()
+            }
+            Known::Descriptor => {
+                let (boxes, offset) = pointer(0)?;
+                let at = |field: i64| Value { number: offset.map(|o| (o + field) as f64), objects: boxes.clone() };
+                // Flang's descriptor: address, bytes of an element, then of each dimension the lower bound, the extent, the stride.
+                let extents: Vec<f64> = (0..15).map_while(|d| self.read(&at(32 + 24 * d)).number).collect();
+                let bytes = self.read(&at(8)).number.map(|bytes| extents.iter().product::<f64>() * bytes);
+                let object = self.allocated(path, bytes, often);
+                self.write(&boxes, offset, &Value { number: Some(0.0), objects: vec![object] });
+                Value::of(0.0)
+            }
+            Known::Bounds => {
+                let ((boxes, offset), dimension) = (pointer(0)?, number(1)? as i64);
+                let extent = number(3)? - number(2)? + 1.0;
+                self.write(&boxes, offset.map(|o| o + 32 + 24 * dimension), &Value::of(extent));
+                Value::default()
+            }
+            Known::Number => {
+                let texts = &given.first()?.objects;
+                let text = texts.iter().find_map(|&n| self.argument(n))?;
+                Value::of(library::parsed(&text)?)
+            }
+            Known::Argument => {
+                let (boxes, offset) = pointer(1)?;
+                let text = Value { number: offset.map(|o| o as f64), objects: boxes };
+                let into = self.read(&text).objects;
+                let one = self.object(Kind::Argument(number(0)? as usize));
+                self.write(&into, None, &Value { number: Some(0.0), objects: vec![one] });
+                Value::of(0.0)
+            }
+            Known::ArgumentCount => Value::of(self.arguments.len() as f64),
+            Known::Input => {
+                let at = Value { number: None, objects: given.first()?.objects.clone() };
+                Value { number: Some(0.0), objects: self.read(&at).objects }
+            }
+            Known::Read => {
+                let text = given.first()?.objects.iter().find_map(|&n| self.argument(n))?;
+                let (objects, offset) = pointer(1)?;
+                let number = library::parsed(&text)?;
+                for n in objects {
+                    let cell = self.memory.entry(n).or_default().entry(offset).or_default();
+                    (cell.number, cell.read) = (Some(number), true);
+                }
+                Value::of(1.0)
+            }
+            Known::Calls(function, argument) => {
+                let callee = given.get(function)?.objects.iter().find_map(|&n| match &self.objects[n].kind {
+                    Kind::Variable(name) => {
+                        self.text.functions.get_key_value(name.as_str()).map(|(name, _)| name.as_str())
+                    }
+                    _ => None,
+                })?;
+                let argument = given.get(argument).cloned().unwrap_or_default();
+                self.call(callee, vec![argument], often, &[], before, depth + 1);
+                Value::of(0.0)
+            }
+            Known::Copies(to, from) => {
+                let bytes =
+                    |w: &Walk<'_>, v: &Value| v.objects.iter().filter_map(|&n| w.objects[n].bytes).fold(0.0, f64::max);
+                for (box_, store) in [(to, true), (from, false)] {
+                    let at = given.get(box_)?.clone();
+                    let array = self.read(&at);
+                    let size = bytes(self, &array);
+                    for &n in &array.objects {
+                        let asked = &mut self.objects[n].asked;
+                        let (count, lines) = match store {
+                            true => (&mut asked.stores, &mut asked.store_lines[0]),
+                            false => (&mut asked.loads, &mut asked.load_lines[0]),
+                        };
+                        *count += often * size / 8.0;
+                        *lines += often * size / 64.0;
+                    }
+                }
+                Value::default()
+            }
+            Known::Reckons(function) => {
+                let numbers: Option<Vec<f64>> = (0..given.len().min(2)).map(number).collect();
+                Value::of(function(&numbers?)?)
+            }
+        };
+        Some(Outcome::Value(value))
+    }
+
+    fn mark(&mut self, id: u64) -> usize {
+        self.marks.iter().position(|m| *m == id).unwrap_or_else(|| {
+            self.marks.push(id);
+            self.marks.len() - 1
+        })
+    }
+
+    fn argument(&self, object: usize) -> Option<String> {
+        match self.objects[object].kind {
+            Kind::Argument(0) => None,
+            Kind::Argument(n) => self.arguments.get(n - 1).cloned(),
+            _ => None,
+        }
+    }
+
+    /// What is freed in a loop in which it was made is there for a turn. Where several calls free it the outermost one counts, as pointers are often freed that are
+    /// null before they are set; not those that are rare, of errors.
+    fn freed(&mut self, n: usize, often: f64) {
+        let object = &mut self.objects[n];
+        if often < 0.3 * object.number {
+            return;
+        }
+        let common = object.made_in.iter().zip(&self.nest).take_while(|(a, b)| (&a.0, a.1) == (&b.0, b.1));
+        let turns: f64 = common.map(|(a, _)| a.2).product();
+        object.in_turn = Some(object.in_turn.map_or(turns, |t| t.min(turns)));
+    }
+
+    fn allocated(&mut self, path: &[u32], bytes: Option<f64>, often: f64) -> usize {
+        let n = self.object(Kind::Heap(path.to_vec()));
+        let object = &mut self.objects[n];
+        object.made_in.clone_from(&self.nest);
+        if let Some(bytes) = bytes.filter(|b| *b >= 0.0) {
+            object.bytes = Some(object.bytes.unwrap_or(0.0).max(bytes));
+            // Of one that is perhaps made there is one.
+            object.total += bytes * if often > 0.3 { often.max(1.0) } else { often };
+        }
+        object.number += often;
+        n
+    }
+}
+
+/// What came of a call of a function that is not in the text.
+enum Outcome {
+    Value(Value),
+    Mark(usize),
+}
+
+fn two(op: Two, a: Value, b: Value) -> Value {
+    let numbers = a.number.zip(b.number);
+    let whole = |(x, y): (f64, f64)| if y == 0.0 { f64::NAN } else { (x / y).trunc() };
+    let number = numbers.map(|(x, y)| match op {
+        Two::Add => x + y,
+        Two::Sub => x - y,
+        Two::Mul => x * y,
+        Two::Div => x / y,
+        Two::Whole => whole((x, y)),
+        Two::Rest => x % y,
+        Two::Left => x * y.exp2(),
+        Two::Right => (x / y.exp2()).floor(),
+        Two::And => ((x as i64) & (y as i64)) as f64,
+        Two::Min => x.min(y),
+        Two::Max => x.max(y),
+        Two::Power => x.powf(y),
+        Two::Less => f64::from(u8::from(x < y)),
+        Two::AtMost => f64::from(u8::from(x <= y)),
+        Two::Same => f64::from(u8::from(x == y)),
+        Two::Other => f64::from(u8::from(x != y)),
+    });
+    // Where one is known, so is which one counts.
+    let number = number.or(match op {
+        Two::Max | Two::Min => a.number.or(b.number),
+        _ => None,
+    });
+    let pointers = !a.objects.is_empty() && !b.objects.is_empty();
+    let (number, objects) = match op {
+        // Two pointers that may be to different objects tell nothing.
+        Two::Same | Two::Other if pointers => {
+            ((a.objects.len() == 1 && a.objects == b.objects).then_some(number).flatten(), vec![])
+        }
+        // A pointer that is one is not 0.
+        Two::Same if !a.objects.is_empty() || !b.objects.is_empty() => (Some(0.0), vec![]),
+        Two::Other if !a.objects.is_empty() || !b.objects.is_empty() => (Some(1.0), vec![]),
+        Two::Add => {
+            let mut all = a;
+            all.add_objects(&b.objects);
+            (number, all.objects)
+        }
+        Two::Sub if pointers => (number, vec![]),
+        Two::Sub | Two::And => (number, a.objects),
+        _ => (number, vec![]),
+    };
+    Value { number: number.filter(|n| n.is_finite()), objects }
+}
