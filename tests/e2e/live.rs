@@ -92,6 +92,36 @@ fn what_was_done_is_written_as_json() {
     refused(&room, &["report", "why.jsonl", "--json"], &["why.jsonl is a log"]);
     refused(&room, &["report", "did.json"], &["did.json: line 1 is no line of a log"]);
     refused(&room, &["report", "why.jsonl", "--html", "why.jsonl"], &["why.jsonl"]);
+    // A run that is over before the first interval is.
+    room.hearth(&["live", "--quiet", "--interval", "60s", "--log", "short.jsonl", "--", "true"]).expect(0);
+    let shown = room.hearth(&["report", "short.jsonl"]).expect(0).stdout;
+    assert!(shown.contains("ends within its first interval (") && shown.contains("--interval"), "{shown}");
+    room.hearth(&["report", "short.jsonl", "--html", "short.html"]).expect(0);
+}
+
+/// The trigger that needs counters. What its refusal recommends is to work.
+#[test]
+fn where_nothing_counts_another_trigger_is_recommended() {
+    let room = Room::new();
+    let live = |options: &[&str]| room.hearth(&[&["live", "--trigger"], options, &["--", "true"]].concat());
+    let counts = live(&["llcmpi"]).status == 0;
+    let says = if counts { "--sampler perf" } else { "choose worth-it, time or alloc" };
+    for sampler in [&[][..], &["--sampler", "none"], &["--sampler", "page-fault"], &["--sampler", "perf"]] {
+        let options = [&["llcmpi"], sampler].concat();
+        if counts && !matches!(sampler, [_, "none" | "page-fault"]) {
+            live(&options).expect(0);
+        } else {
+            one_sentence(&live(&options), &options, &["--trigger llcmpi: ", says]);
+        }
+    }
+    for trigger in ["worth-it", "time", "alloc"] {
+        live(&[trigger]).expect(0);
+    }
+    one_sentence(
+        &room.hearth(&["daemon", "--trigger", "llcmpi", "--socket", "d.sock"]),
+        &["daemon"],
+        &["a daemon does not count instructions; choose worth-it, time or alloc"],
+    );
 }
 
 #[test]
@@ -104,7 +134,6 @@ fn bad_input_is_one_sentence() {
         (&["--priority", "best"][..], &["--priority best", "benefit, apb, lru, fifo, script"][..]),
         (&["--aggregate", "ewma=2"], &["--aggregate ewma=2", "share"]),
         (&["--trigger", "time=often"], &["--trigger time=often", "whole number"]),
-        (&["--trigger", "llcmpi", "--sampler", "none"], &["--trigger llcmpi", "counts no misses"]),
         (&["--enforce", "fill=0"], &["--enforce fill=0", "share"]),
         (&["--priority", "script"], &["--priority script", "script=FILE"]),
         (&["--priority", "script=nowhere.rhai"], &["nowhere.rhai cannot be read"]),

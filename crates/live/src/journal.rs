@@ -6,7 +6,7 @@ use crate::enforce::{Move, Room};
 use crate::mover::{Done, Place};
 use crate::table::PAGE;
 use model::log::{self, Event, SiteState, State, TierState};
-use model::{Bytes, Site, SiteId};
+use model::{Bytes, Nanos, Site, SiteId};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -29,14 +29,18 @@ impl Journal {
         Journal { file: None, failed: None, told: HashSet::new() }
     }
 
-    /// A log in this file.
+    /// A log in this file, whose first line says what it is.
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn create(path: &Path) -> Result<Journal, Error> {
+    pub fn create(path: &Path, interval_ns: Nanos) -> Result<Journal, Error> {
         let file =
             File::create(path).map_err(|e| Error(format!("--log {}: it cannot be written: {e}", path.display())))?;
-        Ok(Journal { file: Some(BufWriter::new(file)), ..Journal::none() })
+        let mut journal = Journal { file: Some(BufWriter::new(file)), ..Journal::none() };
+        let hearth = env!("CARGO_PKG_VERSION").to_string();
+        journal.write(&Event::Begin(log::Begin { hearth, interval_ns }));
+        journal.flush();
+        Ok(journal)
     }
 
     fn write(&mut self, line: &Event) {
@@ -44,6 +48,13 @@ impl Journal {
         let written =
             serde_json::to_writer(&mut *file, line).map_err(std::io::Error::from).and_then(|()| file.write_all(b"\n"));
         if let Err(e) = written {
+            self.fail(&e);
+        }
+    }
+
+    /// What was told until now can be read, and is there should this process be killed.
+    fn flush(&mut self) {
+        if let Some(Err(e)) = self.file.as_mut().map(BufWriter::flush) {
             self.fail(&e);
         }
     }
@@ -101,10 +112,7 @@ impl Journal {
         let (gain_ns, cost_ns) = sums;
         let (why, moves, tiers) = (why.to_string(), moves.len(), tiers(rooms));
         self.write(&Event::Decision(log::Decision { at_ns, interval, why, moves, bytes, gain_ns, cost_ns, tiers }));
-        // What was decided before can be read now, and is there should this process be killed.
-        if let Some(Err(e)) = self.file.as_mut().map(BufWriter::flush) {
-            self.fail(&e);
-        }
+        self.flush();
     }
 
     /// Something was moved in a process, from one place to another.
@@ -165,7 +173,7 @@ mod tests {
     fn a_decision_and_its_moves_are_lines_of_json() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("log");
-        let mut journal = Journal::create(&path).expect("it can be made");
+        let mut journal = Journal::create(&path, Nanos(2_000_000_000)).expect("it can be made");
         let what = Move { process: 0, addr: 0x7000, bytes: 8192, part: false, from: 1, to: 0, gain: 5e6, doubt: 0.0 };
         let [dram, cxl] = &places();
         let rooms = [(dram, Room { limit: 100, used: 50 }), (cxl, Room { limit: 200, used: 0 })];
@@ -175,6 +183,8 @@ mod tests {
         assert_eq!(journal.end(), None);
         let text = std::fs::read_to_string(&path).expect("it was written");
         let lines: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+        let (begin, lines) = lines.split_first().expect("a first line");
+        assert_eq!((&begin["event"], &begin["interval_ns"]), (&"begin".into(), &2_000_000_000u64.into()));
         assert_eq!(
             (lines.len(), &lines[0]["event"], &lines[0]["tiers"][0]["used"]),
             (3, &"decision".into(), &50.into())
@@ -189,7 +199,7 @@ mod tests {
     #[test]
     fn long_runs_have_no_longer_logs() {
         let dir = tempfile::tempdir().expect("a folder");
-        let journal = Journal::create(&dir.path().join("log")).expect("it can be made");
+        let journal = Journal::create(&dir.path().join("log"), Nanos(1)).expect("it can be made");
         let told = |intervals: u32| (1..=intervals).filter(|i| journal.wants_state(*i)).count();
         assert_eq!(told(999), 999);
         assert!((4000..12000).contains(&told(1 << 20)), "{}", told(1 << 20));
@@ -198,11 +208,13 @@ mod tests {
 
     #[test]
     fn a_log_that_cannot_be_written_is_said_and_not_suffered() {
-        assert!(Journal::create(Path::new("/nowhere/log")).is_err_and(|e| e.0.contains("--log /nowhere/log")));
+        assert!(
+            Journal::create(Path::new("/nowhere/log"), Nanos(1)).is_err_and(|e| e.0.contains("--log /nowhere/log"))
+        );
         if !Path::new("/dev/full").exists() {
             return;
         }
-        let mut journal = Journal::create(Path::new("/dev/full")).expect("it opens");
+        let mut journal = Journal::create(Path::new("/dev/full"), Nanos(1)).expect("it opens");
         let what = Move { process: 0, addr: 0, bytes: 0, part: false, from: 0, to: 1, gain: 0.0, doubt: 0.0 };
         for _ in 0..1000 {
             journal.moved(

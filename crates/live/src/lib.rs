@@ -140,27 +140,45 @@ struct Ready {
 impl Ready {
     fn of(options: &Options, scope: Scope) -> Result<Ready, Error> {
         let routines = Routines::new(&options.routines)?;
-        let mut sampling = Sampling::begin(options.sampler, scope)?;
-        if routines.trigger.counts_instructions() {
-            let needs = |why: String| Error(format!("--trigger {}: {why}", options.routines.trigger));
-            match &mut sampling.outside {
-                Some(_) if scope == Scope::Everyone => {
-                    return Err(needs("a daemon does not count instructions; choose another one".into()));
-                }
-                Some(outside) => outside.count_instructions().map_err(needs)?,
-                None => {
-                    let why = format!(
-                        "the sampler {} counts no misses; --sampler perf does, where the processor lets it",
-                        sampling.name
-                    );
-                    return Err(needs(why));
-                }
-            }
-        }
-        let journal = options.log.as_deref().map_or(Ok(Journal::none()), Journal::create)?;
+        let sampling = match routines.trigger.counts_instructions() {
+            true => counting(options.sampler, scope)
+                .map_err(|why| Error(format!("--trigger {}: {why}", options.routines.trigger)))?,
+            false => Sampling::begin(options.sampler, scope)?,
+        };
+        let journal =
+            options.log.as_deref().map_or(Ok(Journal::none()), |path| Journal::create(path, options.interval))?;
         let llc = options.platform.llc.map_or(USUAL_LLC, |figure| figure.value).0;
         Ok(Ready { sampling, routines, journal, llc })
     }
+}
+
+/// A sampler that counts misses and instructions too. If it cannot be had, why not, and what can.
+fn counting(sampler: Sampler, scope: Scope) -> Result<Sampling, String> {
+    const OTHERS: &str = "choose worth-it, time or alloc";
+    if scope == Scope::Everyone {
+        return Err(format!("a daemon does not count instructions; {OTHERS}"));
+    }
+    let mut sampling = match Sampling::begin(sampler, scope) {
+        Ok(sampling) if sampling.outside.is_some() => sampling,
+        begun => {
+            // Whichever was asked for: is there one that counts?
+            let best = Sampling::begin(Sampler::Auto { faults_per_second: 1, most_ppm: 1 }, scope);
+            return Err(match (begun, best) {
+                (Ok(begun), Ok(best)) if best.outside.is_some() => {
+                    format!("the sampler {} counts no misses; {} does (--sampler {1})", begun.name, best.name)
+                }
+                (Err(Error(why)), Ok(best)) if best.outside.is_some() => why,
+                (_, Ok(best)) => {
+                    let why = best.chosen.unwrap_or_default();
+                    let why = why.split_once(": ").map_or(&*why, |(_, why)| why);
+                    format!("nothing here counts misses and instructions ({why}); {OTHERS}")
+                }
+                (_, Err(Error(why))) => why,
+            });
+        }
+    };
+    let counted = sampling.outside.as_mut().map_or(Ok(()), |outside| outside.count_instructions());
+    counted.map_err(|why| format!("{why}; {OTHERS}")).map(|()| sampling)
 }
 
 /// Runs the program and places its objects while it runs. An error means that it was not started.

@@ -1,13 +1,15 @@
 //! The log of `hearth live` and `hearth daemon`: what was decided and why, what was moved, and how heat and residency went on meanwhile. A file of it has one
 //! [`Event`] as JSON in each line (docs/live.md, "The log").
 
-use crate::{Bytes, Site, SiteId};
+use crate::{Bytes, Nanos, Site, SiteId};
 use serde::{Deserialize, Serialize};
 
 /// A line of the log. Times are in ns, of a run since its start, of a daemon since the machine's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
+    /// The first line: what this is.
+    Begin(Begin),
     /// A site that lines after this one name, in binary form.
     Site {
         /// The site.
@@ -19,6 +21,15 @@ pub enum Event {
     Decision(Decision),
     /// A move is over.
     Move(Move),
+}
+
+/// What begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Begin {
+    /// Version of Hearth.
+    pub hearth: String,
+    /// How often the routines are asked.
+    pub interval_ns: Nanos,
 }
 
 /// How it is after an interval.

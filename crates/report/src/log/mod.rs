@@ -7,7 +7,7 @@ pub use page::log_page;
 pub use terminal::log_table;
 
 use crate::words;
-use model::log::{Decision, Event, Move, State};
+use model::log::{Begin, Decision, Event, Move, State};
 use model::{Bytes, Nanos, Site, SiteId};
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, HashMap};
 pub struct Log {
     /// Sites by their numbers. They are in binary form; who has the program's files can add names.
     pub sites: HashMap<SiteId, Site>,
+    /// Those of earlier versions have none.
+    begin: Option<Begin>,
     states: Vec<State>,
     decisions: Vec<Decision>,
     moves: Vec<Move>,
@@ -45,6 +47,7 @@ impl Log {
         let count = text.lines().count();
         for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
             match serde_json::from_str(line) {
+                Ok(Event::Begin(begin)) => log.begin = Some(begin),
                 Ok(Event::Site { site }) => drop(log.sites.insert(site.id, site)),
                 Ok(Event::State(state)) => log.states.push(state),
                 Ok(Event::Decision(decision)) => log.decisions.push(decision),
@@ -53,10 +56,15 @@ impl Log {
                 Err(e) => return Err(format!("line {} is no line of a log of hearth live (--log): {e}", n + 1)),
             }
         }
-        if log.states.is_empty() && log.decisions.is_empty() {
+        if log.begin.is_none() && log.is_empty() {
             return Err("it is empty: nothing had happened yet when it was written".to_string());
         }
         Ok(log)
+    }
+
+    /// No interval had ended.
+    fn is_empty(&self) -> bool {
+        self.states.is_empty() && self.decisions.is_empty()
     }
 
     /// First and last time that it tells of, in ns.
@@ -128,6 +136,12 @@ impl Log {
 
     /// What the whole of it was, one sentence each.
     fn sentences(&self) -> Vec<String> {
+        if let Some(Begin { interval_ns, .. }) = self.begin.as_ref().filter(|_| self.is_empty()) {
+            return vec![format!(
+                "the log ends within its first interval ({interval_ns}): nothing was decided yet, and nothing moved; \
+                 a run as short as that needs a shorter one (--interval)"
+            )];
+        }
         let (begin, end) = self.span();
         let (up, down) = self.moved();
         let took: u64 = self.moves.iter().map(|m| m.took_ns).sum();
@@ -203,6 +217,20 @@ mod tests {
         for part in ["In fast memory by site over time", "Heat by site over time", "moves are worth their cost"] {
             assert!(page.contains(part), "{part}");
         }
+    }
+
+    #[test]
+    fn a_log_of_a_run_shorter_than_an_interval_says_so() {
+        let begin = "{\"event\":\"begin\",\"hearth\":\"0.1.0\",\"interval_ns\":2000000000}\n";
+        let log = Log::read(begin).expect("it is a log");
+        let table = log_table(&log, 300, 20);
+        assert!(
+            table.starts_with("the log ends within its first interval (2.0 s)") && !table.contains("in fast"),
+            "{table}"
+        );
+        assert!(log_page(&log, "why.jsonl").contains("within its first interval"));
+        let whole = Log::read(&format!("{begin}{LOG}")).expect("a good log");
+        assert_eq!(log_table(&whole, 100, 20), log_table(&Log::read(LOG).expect("a good log"), 100, 20));
     }
 
     #[test]

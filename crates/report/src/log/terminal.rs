@@ -10,6 +10,9 @@ use unicode_width::UnicodeWidthStr;
 pub fn log_table(log: &Log, width: usize, top: usize) -> String {
     let mut out: String = log.sentences().iter().map(|s| wrap(&words::printable(s), width)).collect();
     let rows = log.rows();
+    if rows.is_empty() {
+        return out;
+    }
     let shown = &rows[..rows.len().min(top)];
     out += &format!("\n{}\n", table(shown, width));
     if rows.len() > top {
