@@ -1,7 +1,7 @@
 //! `hearth live` on a machine with one memory: programs do what they do without it, and bad input is answered by a sentence.
 
 use crate::bad_input::{one_sentence, refused};
-use hearth_tests::{Room, program};
+use hearth_tests::{Room, program, script_of_document};
 use std::fs;
 
 const ONE_TIER: &str = "this machine has one tier of memory: the program is observed, and there is nothing to place";
@@ -178,16 +178,20 @@ fn the_documents_scripts_run_and_a_broken_one_does_not_matter() {
     for command in text.lines().filter(|l| l.starts_with("hearth live --") && l.contains("script=")) {
         let (option, rest) = command["hearth live ".len()..].split_once(" script=").expect("an option and a file");
         let name = rest.split(' ').next().expect("a file");
-        let block = text.split(&format!("```rhai file={name}\n")).nth(1).expect("its block");
-        fs::write(room.path(name), block.split("```").next().expect("an end")).expect("writing");
+        fs::write(room.path(name), script_of_document(name)).expect("writing");
         let said = live(option, &format!("script={name}"));
         assert!(!said.contains("not asked any more"), "{name}: {said}");
         found += 1;
     }
     assert_eq!(found, 2, "examples in the document");
-    fs::write(room.path("broken.rhai"), "fn priority(o) { o.nothing }").expect("writing");
-    let said = live("--priority", "script=broken.rhai");
-    assert!(said.contains("broken.rhai is not asked any more, and the usual routine goes on"), "{said}");
+    for (option, text) in [
+        ("--priority", "fn priority(o) { o.nothing }"),
+        ("--trigger", "fn due(interval, allocated, misses) { loop {} }"),
+    ] {
+        fs::write(room.path("broken.rhai"), text).expect("writing");
+        let said = live(option, "script=broken.rhai");
+        assert!(said.contains("broken.rhai is not asked any more, and the usual routine goes on"), "{said}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::placement::{pages, share};
 use hearth_tests::lab::Lab;
-use hearth_tests::{Ended, hearth, program};
+use hearth_tests::{Ended, hearth, program, script_of_document};
 use serde_json::Value;
 use std::fs;
 
@@ -243,4 +243,75 @@ fn what_the_program_has_bound_stays() {
     println!("{cold:?} {}", figures["landing"]);
     assert_eq!(cold[0], cold[1]);
     assert!(cold[0][0] > 4000, "{cold:?}");
+}
+
+/// `stored` under a script of docs/live.md, or under none.
+fn stored(lab: &Lab, placement: &str, arguments: &[&str]) -> (Ended, Value, Vec<Value>) {
+    let placement = format!("{placement}/log=why.jsonl");
+    let options = ["--placement", &placement, "--fast", "24MiB", "--vcpus", "1", "--roi", "marks"];
+    let (ended, figures) = lab.run(&options, &[&[&*program("stored")], arguments].concat());
+    let log = fs::read_to_string(lab.room.path("why.jsonl")).expect("the log was brought back");
+    let lines = log.lines().map(|l| serde_json::from_str(l).expect("JSON"));
+    println!("{placement} {arguments:?}: {}\n{}", figures["landing"], ended.stdout);
+    (ended, figures["landing"].clone(), lines.filter(|l: &Value| l["event"] == "decision").collect())
+}
+
+/// hot-stores.rhai: without it the object that is read comes to fast memory, and small ones too; with it the one that is written, and none of the small ones. The order
+/// alone counts with this trigger.
+#[test]
+fn the_documents_priority_brings_what_is_written_and_nothing_small() {
+    let lab = Lab::enter();
+    let arguments = ["2", "1000000", "900000", "16"];
+    fs::write(lab.room.path("hot-stores.rhai"), script_of_document("hot-stores.rhai")).expect("writing");
+    let fast = |ended: &Ended| ["read", "written", "small"].map(|name| share(pages(ended, name, true), 0));
+    let (ended, ..) = stored(&lab, "live/interval=5ms/trigger=time=20", &arguments);
+    let [read, written, small] = fast(&ended);
+    assert!(read >= 0.99 && written < 0.4 && small > 0.2, "{}", ended.stdout);
+    let (ended, did, _) = stored(&lab, "live/interval=5ms/trigger=time=20/priority=script=hot-stores.rhai", &arguments);
+    let [read, written, small] = fast(&ended);
+    assert!(written >= 0.99 && read < 0.4 && small == 0.0, "{}", ended.stdout);
+    assert_eq!(did["notes"], serde_json::json!([]));
+}
+
+/// early.rhai: it is decided when 128 MiB are allocated within the first 60 intervals, once, and what is moved pays ten times over; when they are allocated later it is not.
+#[test]
+fn the_documents_trigger_decides_early_in_a_run_and_what_pays() {
+    let lab = Lab::enter();
+    fs::write(lab.room.path("early.rhai"), script_of_document("early.rhai")).expect("writing");
+    for (interval, turn) in [("25ms", "4"), ("12ms", "5")] {
+        let early = turn == "4";
+        let placement = format!("live/interval={interval}/trigger=script=early.rhai");
+        let (ended, did, decisions) = stored(&lab, &placement, &["6", "1000000", "500000", "2", turn]);
+        let read = share(pages(&ended, "read", true), 0);
+        assert_eq!((decisions.len(), read >= 0.99), (usize::from(early), early), "{decisions:?}");
+        assert!(early || did["intervals"].as_u64() > Some(61), "{did}");
+        for d in decisions {
+            assert!(
+                d["interval"].as_u64() <= Some(60) && d["gain_ns"].as_f64() > d["cost_ns"].as_f64().map(|c| 10.0 * c),
+                "{d}"
+            );
+        }
+    }
+}
+
+/// One of the scripts asks for what there is not, as soon as something is missed, and one never ends: both are dropped with a sentence, and hot objects come to fast memory.
+#[test]
+fn scripts_that_fail_while_the_program_runs_are_dropped() {
+    let lab = Lab::enter();
+    fs::write(lab.room.path("fails.rhai"), "fn priority(o) { if o.misses > 0.0 { o.nothing } else { 0.0 } }")
+        .expect("writing");
+    fs::write(
+        lab.room.path("endless.rhai"),
+        "fn due(interval, allocated, misses) { if interval > 5 { loop {} } false }",
+    )
+    .expect("writing");
+    let (ended, figures) = placed(&lab, "live/interval=5ms/priority=script=fails.rhai/trigger=script=endless.rhai");
+    let notes = figures["landing"]["notes"].to_string();
+    for script in ["fails.rhai", "endless.rhai"] {
+        assert!(notes.contains(&format!("{script} is not asked any more, and the usual routine goes on")), "{notes}");
+    }
+    for object in ["hot", "warm"] {
+        let there = share(pages(&ended, object, true), 0);
+        assert!(there >= 0.99, "{object}: {there}; {notes}");
+    }
 }

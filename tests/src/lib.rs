@@ -10,4 +10,6 @@ mod room;
 
 pub use command::{Ended, Running, for_mpi, is_root, may_administer, not_tested, run, run_as_nobody, spawn, wait};
 pub use rank::spearman;
-pub use room::{Room, compilers, function_sites, hearth, program, programs, require_tool, target, workspace};
+pub use room::{
+    Room, compilers, function_sites, hearth, program, programs, require_tool, script_of_document, target, workspace,
+};

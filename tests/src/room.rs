@@ -13,6 +13,14 @@ pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in the workspace")
 }
 
+/// A script of docs/live.md, by the name that it has there.
+#[track_caller]
+pub fn script_of_document(name: &str) -> String {
+    let text = std::fs::read_to_string(workspace().join("docs/live.md")).expect("the document");
+    let block = text.split(&format!("```rhai file={name}\n")).nth(1).expect("its block");
+    block.split("```").next().expect("an end").to_string()
+}
+
 /// The folder of what was built.
 pub fn target() -> PathBuf {
     let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
