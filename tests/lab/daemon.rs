@@ -7,16 +7,22 @@ use serde_json::Value;
 use std::fs;
 use std::time::Duration;
 
-/// What each script begins with: the region of interest, which programs would switch off for each other, and how to start a daemon and a program.
+/// What each script begins with: the region of interest, which programs would switch off for each other, how to start a daemon and a program, and how many pages of
+/// a process's anonymous memory lie on node 0, as the kernel tells.
 const DAEMON: &str = r#"
 export UNMARKED=1
 "$hearth" lab mark on
 daemon() {
-  "$hearth" daemon --sampler lab --period 100 --interval 5ms --socket d.sock --fast "${fast:-40MiB}" "$@" 2>>daemon.txt &
+  "$hearth" daemon --sampler lab --period 100 --interval "${interval:-5ms}" --socket d.sock --fast "${fast:-40MiB}" "$@" 2>>daemon.txt &
   daemon=$!
   until "$hearth" status --socket d.sock >/dev/null 2>&1; do sleep 0.01; done
 }
 attach() { name=$1; shift; "$hearth" live --attach --socket d.sock -- "$placed" "${turns:-8}" "$@" > "$name.txt" & }
+forever() { "$@" "$hearth" live --attach --socket d.sock -- $program >/dev/null & }
+in_group() { group=$1; shift; forever sh -c 'echo $$ > "/sys/fs/cgroup/$0/cgroup.procs"; exec "$@"' "$group"; }
+fast() { awk '!/file=/ { for (i = 3; i <= NF; i++) if ($i ~ /^N0=/) n += substr($i, 4) } END { print n + 0 }' "/proc/$1/numa_maps"; }
+# Waits some seconds until a condition holds.
+until_so() { n=0; until [ $n = 60 ] || eval "$1"; do sleep 0.1; n=$((n + 1)); done; }
 "#;
 
 fn run(lab: &Lab, fast: &str, script: &str) {
@@ -111,4 +117,134 @@ fn a_program_gets_its_share_though_another_one_is_hotter() {
     // Half of nine tenths of 18 MiB each, in pieces of 2 MiB, and of other objects too. The hotter one ends first: all of it would be there if it had to give nothing.
     assert!(before <= 4 && after >= 6, "{before} and {after} MiB");
     assert!((4..=10).contains(&hotter), "{hotter} MiB");
+}
+
+/// Pages that a script has written down, line by line.
+fn told(lab: &Lab, name: &str) -> Vec<Vec<f64>> {
+    let text = printed(lab, name).stdout;
+    println!("{name}:\n{text}");
+    let numbers = |line: &str| line.split(' ').map(|n| n.parse().expect("a number")).collect();
+    text.lines().map(numbers).collect()
+}
+
+/// Two programs ask for the same, each for nearly all of the fast memory. Whoever has a weight of 3 gets three quarters of it: a user, a control group, a command.
+#[test]
+fn equals_get_what_their_weights_say() {
+    let lab = Lab::enter();
+    run(
+        &lab,
+        "40MiB",
+        r#"
+        fast=32MiB interval=20ms hot="24 1 1"
+        chmod 755 .
+        have() { a=$(fast $heavy) b=$(fast $light); }
+        three_to_one() { have; [ $((1000 * a / (a + b + 1))) -gt 675 ] && [ $((1000 * a / (a + b))) -lt 825 ]; }
+        readings() {
+          until_so three_to_one
+          for i in 1 2 3 4 5; do sleep 0.1; have; echo "$a $b"; done > "$1.txt"
+          kill -9 $heavy $light
+          "$hearth" stop --socket d.sock
+          wait
+        }
+        program="$placed 1000 $hot"
+        daemon --share-by user --weight nobody=3
+        chmod 777 d.sock
+        forever setpriv --reuid nobody --clear-groups; heavy=$!
+        forever setpriv --reuid daemon --clear-groups; light=$!
+        readings user
+        mkdir /sys/fs/cgroup/heavy /sys/fs/cgroup/light
+        daemon --share-by cgroup --weight heavy=3
+        in_group heavy; heavy=$!
+        in_group light; light=$!
+        readings cgroup
+        cp "$placed" heavy
+        cp "$placed" light
+        daemon --share-by command --weight heavy=3
+        program="./heavy 1000 $hot"; forever env; heavy=$!
+        program="./light 1000 $hot"; forever env; light=$!
+        readings command"#,
+    );
+    println!("{}", printed(&lab, "daemon").stdout);
+    for by in ["user", "cgroup", "command"] {
+        let readings = told(&lab, by);
+        let mean = |n: usize| readings.iter().map(|line| line[n]).sum::<f64>() / 5.0;
+        let (heavy, light) = (mean(0), mean(1));
+        let share = heavy / (heavy + light);
+        assert!((share / 0.75 - 1.0).abs() <= 0.1, "by {by}: {heavy} and {light} pages, {share:.3}");
+        // Of nine tenths of 32 MiB, in pieces of 2 MiB.
+        assert!(heavy + light >= 6200.0, "by {by}: {heavy} and {light} pages");
+    }
+}
+
+/// A part that is reserved for a command is lent while nothing of that name runs, its own while something does, though another one is hotter, and lent again when it has ended.
+#[test]
+fn what_is_reserved_is_there_for_whom_it_is_reserved() {
+    let lab = Lab::enter();
+    run(
+        &lab,
+        "20MiB",
+        r#"
+        fast=18MiB interval=20ms
+        cp "$placed" mild
+        daemon --share-by command --reserve mild=8MiB
+        program="$placed 1000 16 1 1"; forever env; hot=$!
+        until_so '[ $(fast $hot) -ge 3584 ]'
+        fast $hot > before.txt
+        program="./mild 1000 24 1 1"; forever env; mild=$!
+        until_so '[ $(fast $mild) -ge 1536 ]'
+        sleep 0.2
+        echo $(fast $hot) $(fast $mild) > both.txt
+        kill -9 $mild
+        until_so '[ $(fast $hot) -ge 3584 ]'
+        fast $hot > after.txt
+        kill -9 $hot
+        "$hearth" stop --socket d.sock
+        wait"#,
+    );
+    println!("{}", printed(&lab, "daemon").stdout);
+    let [before, both, after] = ["before", "both", "after"].map(|name| told(&lab, name).concat());
+    // Its 16 MiB, but for a piece; of nine tenths of 18 MiB what the other one has not. The mild one gets its 8 MiB, but for a piece.
+    assert!(before[0] >= 3584.0 && after[0] >= 3584.0, "{before:?} {both:?} {after:?}");
+    assert!(both[1] >= 1536.0 && both[0] <= 2700.0, "{both:?}");
+}
+
+/// Of two programs under one daemon one has a cpuset without the fast node: it is left alone, and the status says so. The other one has a memory cgroup that
+/// leaves it little more than it uses: its hot object comes to fast memory, and its group is charged as before.
+#[test]
+fn control_groups_of_programs_are_respected() {
+    let lab = Lab::enter();
+    run(
+        &lab,
+        "20MiB",
+        r#"
+        fast=18MiB
+        groups=/sys/fs/cgroup
+        echo +cpuset +memory > $groups/cgroup.subtree_control
+        mkdir $groups/slow $groups/tight
+        echo 1 > $groups/slow/cpuset.mems
+        echo 47M > $groups/tight/memory.max
+        daemon
+        program="$placed 1000 12 1 24"
+        in_group slow; slow=$!
+        in_group tight; tight=$!
+        until_so '[ $(fast $tight) -ge 3072 ] && "$hearth" status --socket d.sock | grep -q "does not permit"'
+        echo $(fast $slow) $(fast $tight) > pages.txt
+        echo $(cat $groups/tight/memory.current $groups/tight/memory.max) > charged.txt
+        cat $groups/tight/memory.events > events.txt
+        echo $slow > pid.txt
+        "$hearth" status --socket d.sock > status.txt
+        kill -9 $slow $tight
+        "$hearth" stop --socket d.sock
+        wait"#,
+    );
+    let (pages, charged) = (told(&lab, "pages").concat(), told(&lab, "charged").concat());
+    let (status, events) = (printed(&lab, "status").stdout, printed(&lab, "events").stdout);
+    println!("{status}");
+    assert_eq!(pages[0], 0.0, "it is on the node that the cpuset lacks");
+    let note = format!("process {}: the kernel does not permit to move the pages", told(&lab, "pid")[0][0]);
+    assert!(status.contains(&note) && status.contains("its cpuset lacks a node"), "{status}");
+    assert!(pages[1] >= 3072.0, "12 MiB are hot: {pages:?}");
+    assert!(events.contains("oom_kill 0\n"), "{events}");
+    // 37 MiB of its own memory, and what the kernel and Hearth need for it.
+    assert!(charged[0] >= f64::from(37 << 20) && charged[0] <= charged[1], "{charged:?}");
 }
