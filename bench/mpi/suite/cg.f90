@@ -45,7 +45,7 @@ program cg
    x = 1/sqrt(real(n, real64))
    right = .true.
    worst = 0
-   call ranks_begin
+   call ranks_begin(rank)
    do step = 1, steps
       call solve(believed)
       ! The residual that the recurrence believes must be the true one, and much smaller than x, whose norm is 1.

@@ -1,10 +1,20 @@
 ! What the Fortran programs share beside the suite's module (../../suite/suite.f90): their ranks.
 ! The same usage as in ranks.h: mpirun -np RANKS PROGRAM [work [MiB]], with the MiB of each rank.
 module ranked
+   use iso_c_binding, only: c_int
    use suite
    use mpi
    implicit none
    integer :: rank, ranks, err
+
+   interface  ! ranks.h: what is measured begins and ends
+      subroutine ranks_begin(this_rank) bind(c, name='ranks_region_begins')
+         import :: c_int
+         integer(c_int), value :: this_rank
+      end subroutine
+      subroutine ranks_end() bind(c, name='ranks_region_ends')
+      end subroutine
+   end interface
 
 contains
 
@@ -15,17 +25,6 @@ contains
       call MPI_Init(err)
       call MPI_Comm_rank(MPI_COMM_WORLD, rank, err)
       call MPI_Comm_size(MPI_COMM_WORLD, ranks, err)
-   end subroutine
-
-   ! One rank marks what is measured.
-   subroutine ranks_begin
-      call MPI_Barrier(MPI_COMM_WORLD, err)
-      if (rank == 0) call suite_begin
-   end subroutine
-
-   subroutine ranks_end
-      call MPI_Barrier(MPI_COMM_WORLD, err)
-      if (rank == 0) call suite_end
    end subroutine
 
    real(real64) function ranks_sum(mine)

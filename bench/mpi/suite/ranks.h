@@ -10,6 +10,7 @@
 
 #include "../../suite/suite.h"
 #include <mpi.h>
+#include <time.h>
 
 static int rank, ranks;
 
@@ -21,14 +22,26 @@ static inline struct arguments ranks_start(int argc, char **argv, double default
     return a;
 }
 
+/* Processor time of this process, in seconds. */
+static inline double ranks_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+static double ranks_began;
+
 static inline void ranks_begin(void) {
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) suite_begin();
+    ranks_began = ranks_seconds();
 }
 
+/* With RANKS_SECONDS in the environment each rank says what processor time it took. */
 static inline void ranks_end(void) {
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) suite_end();
+    if (getenv("RANKS_SECONDS")) fprintf(stderr, "seconds %.6f\n", ranks_seconds() - ranks_began);
 }
 
 static inline double ranks_sum(double mine) {

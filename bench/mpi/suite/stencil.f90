@@ -41,7 +41,7 @@ program stencil
 
    seen = 0
    start = energy(now, before)
-   call ranks_begin
+   call ranks_begin(rank)
    do step = 2, steps, 2
       call advance(now, before)
       call advance(before, now)
