@@ -3,6 +3,7 @@
 use hearth_tests::{Ended, Room, for_mpi, hearth, program, run};
 use model::observed::Region;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// The MPIs, and what starts ranks.
 const MPIS: [&str; 2] = ["openmpi", "mpich"];
@@ -53,6 +54,68 @@ fn phases_begin_where_ranks_communicate() {
             assert_eq!(once, made_once, "{mpi} {language}: the test, the exchange, the sum at the end: {begun:?}");
         }
     }
+}
+
+/// A program of the suite, its arguments, how many phases the places (call stacks) of so many have, and the most of one place. More than
+/// four of a place are not all told if they are short, so there are ranges.
+type Expected = (&'static str, [&'static str; 2], &'static [(RangeInclusive<u64>, usize)], Option<u64>);
+const SUITE: [Expected; 5] = [
+    // Two steps of twelve iterations: the direction is gathered, and two sums; in a step it is gathered once more, and four sums.
+    ("cg", ["1", "32"], &[(2..=2, 5), (4..=24, 3)], Some(24)),
+    // Two cycles. Faces are exchanged by two operations: on each of three levels twice before the coarser ones, and once behind them, on the
+    // way down and up; on the coarsest one again and again.
+    ("multigrid", ["0.67", "8"], &[(2..=2, 2 * 3 * 3), (4..=100, 2 * 3 + 2)], None),
+    // Four steps: blocks are exchanged, and the largest error.
+    ("fft3d", ["2", "8"], &[(4..=4, 2)], Some(4)),
+    // Four times two steps, of which each waits for its halos.
+    ("stencil", ["0.34", "8"], &[(4..=4, 2)], Some(4)),
+    // Two steps. Of the first system two iterations in each, of the two others eight in all: two exchanges and two sums; and at the ends of each
+    // solution two exchanges and three sums.
+    ("solver", ["0.5", "32"], &[(2..=2, 3 * 5), (4..=8, 3 * 4)], Some(8)),
+];
+
+/// Each iteration of the suite's programs has the phases that it has in the source, and they compute the same.
+#[test]
+fn phases_of_the_suites_programs_line_up() {
+    let room = Room::new();
+    let hearth = hearth();
+    let hearth = hearth.to_str().expect("readable");
+    for mpi in MPIS {
+        for (name, arguments, places, most) in SUITE {
+            let (binary, mpirun) = (program(&format!("mpi-suite/{name}.{mpi}")), format!("mpirun.{mpi}"));
+            let command = [&[&*mpirun, "-np", "2", &binary], &arguments[..]].concat();
+            let plain = start(&room, &command).expect(0);
+            assert!(plain.stdout.contains(" OK: "), "{}", plain.stdout);
+            let record = [&[hearth, "record", "--phases", "-o", "p.hearth", "--"], &command[..]].concat();
+            assert_eq!(start(&room, &record).expect(0).stdout, plain.stdout);
+            let mut often: BTreeMap<String, u64> = BTreeMap::new();
+            for r in room.observed("p.hearth").regions {
+                let seen = often.entry(r.id.to_string()).or_default();
+                *seen = r.number.max(*seen);
+            }
+            for (times, how_many) in places {
+                let found = often.values().filter(|n| times.contains(n)).count();
+                assert_eq!(found, *how_many, "{name} {mpi}: places with {times:?} phases: {often:?}");
+            }
+            assert!(most.is_none() || most == often.values().max().copied(), "{name} {mpi}: {often:?}");
+        }
+    }
+}
+
+/// Guided by a daemon the suite's programs compute the same, too.
+#[test]
+fn the_suites_programs_compute_the_same_while_they_are_placed() {
+    let room = Room::new();
+    let (hearth, socket) = (hearth(), room.path("node.sock"));
+    let (hearth, socket) = (hearth.to_str().expect("readable"), socket.to_str().expect("readable"));
+    for (name, arguments, ..) in SUITE {
+        let binary = program(&format!("mpi-suite/{name}.mpich"));
+        let ranks = ["mpirun.mpich", "-np", "2"];
+        let plain = start(&room, &[&ranks[..], &[&binary], &arguments[..]].concat()).expect(0);
+        let run = [hearth, "run", "--phases", "--socket", socket, "--", &binary];
+        assert_eq!(start(&room, &[&ranks[..], &run, &arguments[..]].concat()).expect(0).stdout, plain.stdout);
+    }
+    start(&room, &[hearth, "stop", "--socket", socket]).expect(0);
 }
 
 /// Without a plan and without a daemon: the first rank starts one for all, and it ends with them.
