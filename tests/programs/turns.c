@@ -1,12 +1,12 @@
 /* Three arrays, of which one is used at a time: is it in fast memory when its turn comes?
  *
- *   turns TURNS [LOADS]
+ *   turns TURNS [LOADS [PERCENT]]
  *
  * A turn is a parallel region in which one array, by turns, is read by so many loads (a million if not given) that wait for each other.
  * Of the arrays one is a variable. Each turn has a buffer of its own for what it prints. Built without OpenMP (turns-serial) it has no regions, and the
  * buffers are what a turn is known by; with MARKS (turns-marked) there is neither, and each turn says by hearth.h which array it is of; with MPI (turns.openmpi, turns.mpich) there is neither, and
  * the ranks meet before each turn, for each array at another place. Prints `turn N: ARRAY PAGES-ON-NODE-0 PAGES-ON-NODE-1`, as the kernel tells in
- * the middle of each turn; at last, whether all loads were right.
+ * the middle of each turn, or when so many percent of its loads are done; at last, whether all loads were right.
  */
 #define _GNU_SOURCE
 #ifdef MARKS
@@ -81,11 +81,12 @@ int main(int argc, char **argv) {
 #ifdef MPI
   MPI_Init(&argc, &argv);
 #endif
-  if (argc != 2 && argc != 3) {
-    fputs("usage: turns TURNS [LOADS]\n", stderr);
+  if (argc < 2 || argc > 4) {
+    fputs("usage: turns TURNS [LOADS [PERCENT]]\n", stderr);
     return 2;
   }
-  const long turns = atol(argv[1]), loads = argc == 3 ? atol(argv[2]) : 1000000;
+  const long turns = atol(argv[1]), loads = argc > 2 ? atol(argv[2]) : 1000000;
+  const long before = loads * (argc > 3 ? atol(argv[3]) : 50) / 100;
   char *array[ARRAYS] = {alloc_first(), alloc_second(), third};
   static const char *const name[ARRAYS] = {"first", "second", "third"};
   void **at[ARRAYS];
@@ -107,15 +108,15 @@ int main(int argc, char **argv) {
     {
 #pragma omp master
       {
-        at[a] = chase(at[a], loads / 2);
+        at[a] = chase(at[a], before);
         say(text, turn, name[a], array[a]);
-        at[a] = chase(at[a], loads / 2);
+        at[a] = chase(at[a], loads - before);
       }
     }
     free_text(text);
   }
   for (int a = 0; a < ARRAYS; a++) {
-    const long times = turns / ARRAYS + (a < turns % ARRAYS), steps = (long)((unsigned long)(times * (loads / 2 * 2)) % LINES);
+    const long times = turns / ARRAYS + (a < turns % ARRAYS), steps = (long)((unsigned long)(times * loads) % LINES);
     right &= (char *)at[a] == array[a] + (uintptr_t)steps * STEP % LINES * LINE;
   }
 #ifdef MPI

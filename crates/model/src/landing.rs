@@ -1,7 +1,7 @@
 //! Where the objects of a guided run really landed: planned against real, per site, as read from the kernel.
 
 use crate::site::SiteId;
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// A guided run, summed up.
@@ -68,6 +68,22 @@ pub struct Moved {
     /// Share (0 to 1) of the pages that the kernel was asked for right after they were moved (at most 64 of an object) which were on
     /// nodes of their tier; `None` if none was moved.
     pub there: Option<f64>,
+    /// Bytes of these that moved while no phase that uses them was under way, and the program did something else meanwhile.
+    pub beside: Bytes,
+    /// Time that moving took.
+    pub took: Nanos,
+    /// Of it what passed as for `beside`.
+    pub took_beside: Nanos,
+    /// Time that the program's own threads spent on it: a process with one processor moves itself. Where a thread stops at a page that is just being moved, nobody
+    /// counts.
+    pub waited: Nanos,
+}
+
+impl Moved {
+    /// Share (0 to 1) of the bytes that moved beside the program's work on something else; none if nothing moved.
+    pub fn overlapped(&self) -> Option<f64> {
+        (self.bytes.0 > 0).then(|| self.beside.0 as f64 / self.bytes.0 as f64)
+    }
 }
 
 /// A planned site that never allocated.

@@ -78,6 +78,9 @@ pub struct PlannedMove {
     /// Only so many parts of each object, the first ones, go to it, the rest elsewhere; none: all of it goes there.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
+    /// The phase does not use the site: what is moved of it while the phase lasts is moved beside work on something else.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idle: bool,
 }
 
 /// A tier as the plan uses it.

@@ -3,6 +3,7 @@
 use crate::Task;
 use crate::cost::segments::Kind;
 use crate::cost::{Prediction, Shares, landing, rest};
+use crate::earlier::earlier;
 use crate::schedule::{self, Place, Step};
 use model::label::labels;
 use model::plan::PLAN_VERSION;
@@ -78,6 +79,8 @@ pub fn assemble(policy: &str, task: &Task<'_>, decision: Decision) -> Plan {
     let Decision { placements, steps, .. } = decision;
     let (observed, tiers) = (task.observed, &task.tiers);
     let id = |site: usize| observed.sites[site].site.id;
+    let first: Vec<Place> = placements.iter().map(|p| Place::whole(p.tier)).collect();
+    let steps = earlier(task, &first, steps);
     let phases = steps.into_iter().filter_map(|step| {
         let begins = task.segments()[step.segment].begins?;
         let name = |tier: usize| tiers[tier].tier.name.clone();
@@ -85,6 +88,7 @@ pub fn assemble(policy: &str, task: &Task<'_>, decision: Decision) -> Plan {
             site: id(site),
             tier: name(to.tier),
             split: Parts::spread(to.parts).map(|parts| Split { parts, rest: name(to.rest) }),
+            idle: !task.uses().has(site, step.segment),
         };
         let (begins_with, frames) = match begins.event.kind {
             Kind::Region(function) => {

@@ -24,6 +24,7 @@
 mod apart;
 mod assemble;
 pub mod cost;
+mod earlier;
 mod error;
 mod fills;
 pub mod forecast;

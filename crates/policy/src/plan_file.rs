@@ -86,6 +86,7 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
 # (they then go to `default_tier`). Tiers are listed fastest first, sites hottest first within each tier.
 # `parts = \"24/64\"` with `rest = \"TIER\"` splits each object of a site: so many of its 64 parts go to `tier`.
 # A [[phase]] says where the objects of some sites are once it begins; the `tier` of a site is where they are at first.
+# `idle = true`: the phase does not use the site, so that it can be moved beside it.
 # Sizes are bytes, or texts such as \"12 GiB\". `why`, `label` and `miss_share` explain; they decide nothing.
 
 ",
@@ -151,7 +152,8 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
             let split = m.split.as_ref().map_or(String::new(), |s| {
                 format!(", parts = {}, rest = {}", quoted(&s.parts.to_string()), quoted(&s.rest))
             });
-            writeln!(out, "    {{ site = {site}, tier = {tier}{split} }},  # {}", label(m.site))?;
+            let idle = if m.idle { ", idle = true" } else { "" };
+            writeln!(out, "    {{ site = {site}, tier = {tier}{split}{idle} }},  # {}", label(m.site))?;
         }
         writeln!(out, "]")?;
     }
@@ -301,6 +303,8 @@ struct MoveTable {
     tier: Spanned<String>,
     parts: Option<Spanned<String>>,
     rest: Option<Spanned<String>>,
+    #[serde(default)]
+    idle: bool,
 }
 
 #[derive(Deserialize)]
@@ -447,7 +451,7 @@ fn phases(
             return Err((m.site.span(), problem));
         }
         let split = split(&m.tier, &m.parts, &m.rest, has_tier, known)?;
-        Ok(PlannedMove { site, tier: tier.clone(), split })
+        Ok(PlannedMove { site, tier: tier.clone(), split, idle: m.idle })
     };
     let phase = |table: PhaseTable| -> Result<PlannedPhase, Fault> {
         let begins = id(&table.begins)?;

@@ -38,7 +38,7 @@ impl Place {
     }
 
     /// Larger for what is in slower tiers.
-    fn slowness(self) -> usize {
+    pub(crate) fn slowness(self) -> usize {
         let parts = self.parts as usize;
         parts * self.tier + (Parts::OF as usize - parts) * self.rest
     }

@@ -3,6 +3,7 @@
 use crate::cost::heat::Heat;
 use crate::cost::lives::Lives;
 use crate::cost::segments::{self, Segments};
+use crate::cost::uses::Uses;
 use crate::cost::{Model, Shares};
 use crate::tiers::{self, TierUse};
 use crate::{Error, Options, SizeBy};
@@ -22,6 +23,7 @@ pub struct Task<'a> {
     model: OnceCell<Model>,
     lives: OnceCell<Lives>,
     segments: OnceCell<Segments>,
+    uses: OnceCell<Uses>,
     heat: OnceCell<Vec<Option<Heat>>>,
 }
 
@@ -41,6 +43,7 @@ impl<'a> Task<'a> {
             model: OnceCell::new(),
             lives: OnceCell::new(),
             segments: OnceCell::new(),
+            uses: OnceCell::new(),
             heat: OnceCell::new(),
         };
         task.feasible()?;
@@ -109,6 +112,12 @@ impl<'a> Task<'a> {
     /// Stretches of the run between which a placement may change; looked up when first asked for.
     pub fn segments(&self) -> &Segments {
         self.segments.get_or_init(|| segments::of(self.observed, &self.model().demand))
+    }
+
+    /// Which of these stretches may use which site; looked up when first asked for.
+    pub fn uses(&self) -> &Uses {
+        let (intervals, told) = (&self.model().demand.intervals, self.observed.timeline.len().max(1));
+        self.uses.get_or_init(|| Uses::learned(self.sites(), intervals, told, self.segments()))
     }
 
     /// Which parts of a site's objects are hot, if some are; looked up when first asked for.

@@ -9,6 +9,7 @@ use hearth_policy::schedule::{self, Place, Step};
 use hearth_policy::{Capacity, Error, Options, Task, forecast, policies};
 use model::observed::Region;
 use model::*;
+use std::collections::HashSet;
 use std::time::Duration;
 
 const SIZE: u64 = 1 << 20;
@@ -385,4 +386,63 @@ fn a_phase_of_several_regions_is_one_of_a_loop() {
     assert_eq!(cuts(&task), [(None, vec![0, 1]), each(0), each(1), each(2), each(3)]);
     assert_eq!(task.segments()[1].begins.unwrap().event.kind, cost::segments::Kind::Region(SiteId(77)));
     assert_eq!(task.segments().repeat.as_ref().unwrap().began, 14);
+}
+
+/// Of each phase of a plan what moves where, and whether the phase uses it.
+fn moves_of(plan: &Plan) -> Vec<Vec<(u64, &str, bool)>> {
+    plan.phases.iter().map(|p| p.moves.iter().map(|m| (m.site.0, m.tier.as_str(), !m.idle)).collect()).collect()
+}
+
+/// Three phases by turns and room for two sites, of which one stays: while that is used, the next one comes.
+#[test]
+fn what_the_next_phase_uses_comes_while_this_one_runs() {
+    let row = |hot: usize| -> Vec<f64> { (0..3).map(|s| if s == hot { 2e5 } else { 0.0 }).collect() };
+    let rows: Vec<Vec<f64>> = (0..13).map(|n| if n == 0 { vec![0.0; 3] } else { row((n - 1) % 3) }).collect();
+    let seen = by_turns(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let (machine, options) = (two(), room(2));
+    let local = policies::find("phase-local").unwrap();
+    let plan = local.decide(&seen, &machine, &options).unwrap();
+    // The loop begins with the first of a kind, whose row has nothing yet: so the third site is used in its first phase.
+    let stays = &plan.sites.iter().find(|s| s.id == SiteId(3)).unwrap().why;
+    assert_eq!(stays, "worth the room in dram all along");
+    let expected = [
+        vec![(2, "cxl", false), (1, "dram", false)],
+        vec![(2, "cxl", false), (1, "dram", true)],
+        vec![(1, "cxl", false), (2, "dram", true)],
+    ];
+    assert_eq!(moves_of(&plan), expected);
+    // On one processor it comes when it is used, as it was decided.
+    let mut alone = seen.clone();
+    let cores = Figure::new(1, Origin::Kernel);
+    alone.platform = Some(Platform { cores: Some(cores), ..two() });
+    let late = local.decide(&alone, &machine, &options).unwrap();
+    assert_eq!(moves_of(&late)[0], [(1, "cxl", false), (2, "dram", false)]);
+    assert_eq!(moves_of(&late)[1..], expected[1..]);
+    // With room for one site nothing can come before the one that is used has gone.
+    let one = local.decide(&seen, &machine, &room(1)).unwrap();
+    assert!(moves_of(&one).iter().flatten().all(|(_, tier, used)| *used == (*tier == "dram")), "{one:?}");
+}
+
+/// Without a loop: what is used in the first phase leaves when that has ended, what is used in the last comes then, and the last phase says that it uses it.
+#[test]
+fn moves_start_when_what_they_move_is_not_used_any_more() {
+    // What the second phase uses is too large for the fast memory.
+    let three = |rows: &[&[f64]]| {
+        let mut seen = by_turns(rows);
+        (seen.sites[1].peak, seen.sites[1].largest) = (Bytes(2 * SIZE), Bytes(2 * SIZE));
+        seen
+    };
+    let seen = three(&[&[2e5, 0.0, 0.0], &[0.0, 1e5, 0.0], &[0.0, 0.0, 2e5]]);
+    let (machine, options) = (two(), room(1));
+    let local = policies::find("phase-local").unwrap();
+    let task = Task::new(&seen, &machine, &options).unwrap();
+    assert_eq!(task.segments().len(), 3);
+    let decided = local.decision(&task).unwrap().steps;
+    assert_eq!(decided.iter().map(|s| s.segment).collect::<Vec<_>>(), [2], "when it is used: {decided:?}");
+    let plan = local.decide(&seen, &machine, &options).unwrap();
+    assert_eq!(moves_of(&plan), [vec![(1, "cxl", false), (3, "dram", false)], vec![(3, "dram", true)]]);
+    // If the phase in between used a little of what is there, it stays.
+    let seen = three(&[&[2e5, 0.0, 0.0], &[2e4, 1e5, 0.0], &[0.0, 0.0, 2e5]]);
+    let plan = local.decide(&seen, &machine, &options).unwrap();
+    assert_eq!(moves_of(&plan), [vec![(1, "cxl", false), (3, "dram", true)]]);
 }

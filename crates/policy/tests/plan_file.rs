@@ -34,8 +34,12 @@ fn example() -> Plan {
     let mut plan = policies::find("density").unwrap().decide(&seen, &machine, &Options::default()).unwrap();
     let frame = plan.sites.iter().flat_map(|s| &s.frames).next().unwrap().clone();
     let split = || Parts::spread(61).map(|parts| Split { parts, rest: "cxl".into() });
-    let moved =
-        |site: SiteId, tier: &str| PlannedMove { site, tier: tier.into(), split: split().filter(|s| s.rest != tier) };
+    let moved = |site: SiteId, tier: &str| PlannedMove {
+        site,
+        tier: tier.into(),
+        split: split().filter(|s| s.rest != tier),
+        idle: tier == "cxl",
+    };
     plan.phases = vec![PlannedPhase {
         begins: SiteId(0xfeed),
         number: 3,
@@ -48,7 +52,7 @@ fn example() -> Plan {
         number: 2,
         every: None,
         frames: vec![],
-        moves: vec![PlannedMove { site: SiteId(2), tier: "dram".into(), split: None }],
+        moves: vec![PlannedMove { site: SiteId(2), tier: "dram".into(), split: None, idle: false }],
     });
     plan
 }
@@ -75,7 +79,7 @@ fn a_file_is_read_or_the_reason_names_it() {
     assert!(plan_file::read(&path).unwrap_err().to_string().ends_with("this is not a Hearth plan: it is not text"));
     std::fs::write(&path, plan_file::to_toml(&plan).replace("version = 4", "version = 9")).unwrap();
     let error = plan_file::read(&path).unwrap_err().to_string();
-    assert!(error.starts_with(&format!("{}, line 10: this plan has version 9", path.display())), "{error}");
+    assert!(error.starts_with(&format!("{}, line 11: this plan has version 9", path.display())), "{error}");
     std::fs::remove_file(&path).unwrap();
     let error = plan_file::read(&path).unwrap_err().to_string();
     assert!(error.starts_with(&path.display().to_string()) && error.contains("cannot read the plan"), "{error}");
@@ -179,7 +183,8 @@ fn bad_plans_are_explained_with_their_line() {
             "no site of this plan allocates as 0000000000000004",
         ),
         ("begins = \"000000000000feed\"", "begins = \"feed\"", "begins = \"feed\"", "`feed` is not a site id"),
-        ("tier = \"cxl\" },", "tier = \"hbm\" },", "tier = \"hbm\" },", "there is no tier `hbm`"),
+        ("tier = \"cxl\", idle = true },", "tier = \"hbm\" },", "tier = \"hbm\" },", "there is no tier `hbm`"),
+        ("cxl\", idle = true", "cxl\", idle = 1", "idle = 1", "the plan is damaged: invalid type"),
         ("platform = \"bench\"", "platform = ", "platform = ", "this is not a Hearth plan, or a damaged one"),
     ];
     for (old, new, place, expected) in cases {
@@ -284,6 +289,7 @@ prop_compose! {
                 begins: SiteId(begins), number, every: NonZeroU64::new(number / 2), frames,
                 moves: moves.into_iter().map(|(site, tier)| PlannedMove {
                     site: SiteId(site), split: split_of(site, &names, tier.get(&names)), tier: tier.get(&names).clone(),
+                    idle: site % 3 == 0,
                 }).collect(),
             }).collect(),
         }

@@ -163,7 +163,7 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
             };
             let every = phase.every.map_or(0, NonZeroU64::get);
             let (begins, number, site, parts) = (phase.begins.0, phase.number, m.site.0, parts as u8);
-            moves.push(ImageMove { begins, number, every, site, tier, parts, rest });
+            moves.push(ImageMove { begins, number, every, site, tier, parts, rest, idle: m.idle });
         }
     }
     let contents = Contents {

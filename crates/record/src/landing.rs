@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::guide::Guide;
 use model::landing::{Landing, Moved, SiteLanding, TierLanding, Unlisted, Unmatched};
-use model::{Bytes, Plan, PlannedSite, PlannedTier, SiteId};
+use model::{Bytes, Nanos, Plan, PlannedSite, PlannedTier, SiteId};
 use std::collections::HashSet;
 
 /// Sums up a guided run.
@@ -79,6 +79,10 @@ pub fn landing(guide: &Guide, outcome: &Outcome) -> Landing {
         objects: count("moved"),
         bytes: Bytes(count("moved_bytes")),
         there: (count("moved_asked") > 0).then(share),
+        beside: Bytes(count("moved_beside")),
+        took: Nanos(count("moving_ns")),
+        took_beside: Nanos(count("moving_beside_ns")),
+        waited: Nanos(count("moving_waited_ns")),
     });
     Landing { outcome: outcome.how.clone(), tiers, sites, unmatched, moved, unlisted, notes }
 }

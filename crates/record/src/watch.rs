@@ -1079,6 +1079,10 @@ fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
     let moved = [
         ("moved", &c.moved),
         ("moved_bytes", &c.moved_bytes),
+        ("moved_beside", &c.moved_beside),
+        ("moving_ns", &c.moving_ns),
+        ("moving_beside_ns", &c.moving_beside_ns),
+        ("moving_waited_ns", &c.moving_waited_ns),
         ("moved_asked", &c.moved_asked),
         ("moved_there", &c.moved_there),
     ];

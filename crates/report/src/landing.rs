@@ -3,8 +3,8 @@
 use crate::table::{cut, wrap};
 use crate::words;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use model::Bytes;
-use model::landing::{Landing, SiteLanding};
+use model::landing::{Landing, Moved, SiteLanding};
+use model::{Bytes, Nanos};
 use unicode_width::UnicodeWidthStr;
 
 /// Unmatched sites shown by name; the rest are counted.
@@ -36,6 +36,9 @@ pub fn landing(landing: &Landing, width: usize, top: usize) -> String {
             moved.bytes,
             moved.there.map_or(String::new(), there)
         );
+        if let Some(share) = moved.overlapped() {
+            out += &overlap(moved, share * 100.0);
+        }
     }
     for tier in landing.tiers.iter().filter(|t| t.fell_back > 0) {
         out += &format!(
@@ -69,6 +72,20 @@ pub fn landing(landing: &Landing, width: usize, top: usize) -> String {
         );
     }
     out
+}
+
+/// How much of what moved the program had no need of meanwhile.
+fn overlap(moved: &Moved, percent: f64) -> String {
+    let while_used = Nanos(moved.took.0.saturating_sub(moved.took_beside.0));
+    let waited = match moved.waited {
+        Nanos(0) => "the program waited for none of it".to_string(),
+        waited => format!("the program waited {waited}, as it had one processor for itself and what moves"),
+    };
+    format!(
+        "Of that {percent:.0}% moved beside phases that do not use it ({}), and {:.0}% when its phase was under way ({while_used}); {waited}.\n",
+        moved.took_beside,
+        100.0 - percent.round(),
+    )
 }
 
 fn sites_table(landing: &Landing, width: usize, top: usize) -> String {
@@ -185,5 +202,31 @@ mod tests {
             assert!(text.contains(words), "no `{words}` in:\n{text}");
         }
         assert!(landing(&run, 80, 1).contains("and 2 more planned sites"));
+        let moved = |beside, waited| {
+            let moved = Moved {
+                objects: 34,
+                bytes: Bytes::mib(120),
+                there: Some(1.0),
+                beside: Bytes::mib(beside),
+                took: Nanos(300_000_000),
+                took_beside: Nanos(beside * 2_500_000),
+                waited: Nanos(waited),
+            };
+            landing(&Landing { moved: Some(moved), ..run.clone() }, 140, 20)
+        };
+        for (text, words) in [
+            (
+                moved(97, 0),
+                "81% moved beside phases that do not use it (242.5 ms), and 19% when its phase was under way (57.5 ms); the program waited for none of it.\n",
+            ),
+            (
+                moved(0, 301_000_000),
+                " 0% moved beside phases that do not use it (0 ns), and 100% when its phase was under way (300.0 ms); the program waited 301.0 ms, as it had one processor",
+            ),
+        ] {
+            let first =
+                "Phases moved 34 objects (120 MiB), and 100% of the pages looked at were there right after.\nOf that ";
+            assert!(text.contains(first) && text.contains(words), "no `{words}` in:\n{text}");
+        }
     }
 }

@@ -65,7 +65,7 @@ fn what_moves_in_one_plan_only_is_told() {
     let before = plan("density", &[(1, "dram", 0.5), (2, "cxl", 0.5)]);
     let mut after = before.clone();
     let source = model::SourceLine { function: "solve".into(), file: "app.c".into(), line: 7 };
-    let to = |n: u64, tier: &str| PlannedMove { site: SiteId(n << 32), tier: tier.into(), split: None };
+    let to = |n: u64, tier: &str| PlannedMove { site: SiteId(n << 32), tier: tier.into(), split: None, idle: false };
     after.phases = vec![PlannedPhase {
         begins: SiteId(9),
         number: 3,

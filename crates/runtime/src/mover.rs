@@ -4,12 +4,16 @@
 //! tier first. Its address stays. A thread of the runtime's own does it, beside the program; on a single processor that would be no
 //! gain, and the program is better off with its memory in place, so there it is done before the phase begins.
 //!
+//! What is moved counts as moved beside the program's work as long as the phase that is under way does not use its site, as the plan says
+//! ([`ImageMove::idle`]): piece by piece, since a phase that does may begin meanwhile. Nobody waits for what is under way then: what of it is in place
+//! already is used where it is, and the rest comes.
+//!
 //! The thread is one that libc does not know (see [`crate::sampler`]'s): what runs in it uses no thread-local storage.
 
 use crate::objects::{self, MOST_PARTED, Moved, Object};
-use crate::sites::Place;
+use crate::sites::{Place, Site};
 use crate::{heap, plan, process, range, sandbox, sites, statics, sys};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::image::{ImageMove, PARTS};
 
 const PAGE: usize = 4096;
@@ -55,7 +59,10 @@ pub fn begin(moves: impl Iterator<Item = ImageMove>) {
     }
     send(moves);
     if alone() || !start() {
-        return settle();
+        let began = sys::now_in_handler();
+        settle(By::Program);
+        let took = sys::now_in_handler().saturating_sub(began);
+        return process::info().iter().for_each(|h| _ = h.counters.moving_waited_ns.fetch_add(took, Relaxed));
     }
     WANTED.fetch_add(1, Release);
     sys::wake(&WANTED);
@@ -75,7 +82,7 @@ fn send(moves: impl Iterator<Item = ImageMove>) {
     }
     for m in moves {
         if let Some((_, site)) = sites::find(m.site) {
-            site.send_to(Place { tier: m.tier, rest: m.rest, parts: m.parts });
+            site.send_to(Place { tier: m.tier, rest: m.rest, parts: m.parts }, m.idle);
         }
     }
     SENDING.store(0, Release);
@@ -123,7 +130,7 @@ extern "C" fn body() {
     loop {
         let wanted = WANTED.load(Acquire);
         if wanted != done {
-            settle();
+            settle(By::Helper);
             done = wanted;
             continue;
         }
@@ -134,47 +141,98 @@ extern "C" fn body() {
 }
 
 /// Moves what does not lie where its site belongs: first what goes to slower tiers, so that there is room.
-fn settle() {
+fn settle(by: By) {
     let Some(pid) = process::info().map(|h| h.pid.load(Relaxed)) else { return };
     // Whoever is at it sees, when it is done, that it is to look once more.
     AGAIN.store(1, SeqCst);
     let take = || MOVING.fetch_update(SeqCst, SeqCst, |of| (of != pid).then_some(pid)).is_ok();
     while AGAIN.load(SeqCst) != 0 && take() {
         AGAIN.store(0, SeqCst);
-        move_all();
+        move_all(by);
         MOVING.store(0, SeqCst);
     }
 }
 
-fn move_all() {
-    for makes_room in [true, false] {
+/// Who moves.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    /// The runtime's thread.
+    Helper,
+    /// A thread of the program's, which waits for it.
+    Program,
+}
+
+/// What is moved one after the other.
+#[derive(Clone, Copy, PartialEq)]
+enum Turn {
+    /// What goes to slower tiers.
+    MakesRoom,
+    /// What the phase uses.
+    Wanted,
+    /// What later ones use.
+    Ahead,
+}
+
+impl Turn {
+    fn of(makes_room: bool, site: &Site) -> Turn {
+        match (makes_room, site.is_idle()) {
+            (true, _) => Turn::MakesRoom,
+            (_, false) => Turn::Wanted,
+            (_, true) => Turn::Ahead,
+        }
+    }
+}
+
+fn move_all(by: By) {
+    for turn in [Turn::MakesRoom, Turn::Wanted, Turn::Ahead] {
         for tier in 0..plan::tiers() {
             let start = range::base() + tier * range::tier_span();
             objects::each(start, heap::used(tier), |addr, object| {
-                let to =
-                    sites::at(object.site).and_then(|s| s.sent_to()).filter(|_| object.bytes >= LEAST && !object.split);
-                if let Some(to) = to.and_then(|to| Lies::there(addr, object, to)) {
+                let site = sites::at(object.site).filter(|_| object.bytes >= LEAST && !object.split);
+                let Some((site, to)) = site.and_then(|s| Some((s, s.sent_to()?))) else { return };
+                if let Some(to) = Lies::there(addr, object, to) {
                     let from = Lies::of(addr, object);
-                    if from != to && (to.slowness() > from.slowness()) == makes_room {
-                        transfer(addr, object, from, to);
+                    if from != to && Turn::of(to.slowness() > from.slowness(), site) == turn {
+                        transfer(addr, object, from, to, &Work { site, by });
                     }
                 }
             });
         }
         statics::each_movable(|v| {
             // A variable goes whole where most of it belongs.
-            let Some(to) = v.site().and_then(|s| s.sent_to()).map(|to| usize::from(to.most())) else { return };
+            let Some((site, to)) = v.site().and_then(|s| Some((s, usize::from(s.sent_to()?.most())))) else { return };
             let from = v.tier();
-            if from != to && (to > from) == makes_room && enough(from, to, v.counts) {
+            if from != to && Turn::of(to > from, site) == turn && enough(from, to, v.counts) {
                 // It lives as long as the program.
-                _ = carry(v.start, v.end, to, || true);
+                _ = carry(v.start, v.end, to, &Work { site, by }, || true);
                 plan::count_out(from, v.counts);
                 plan::count_in(to, v.counts);
                 v.lies_in(to);
-                tell(v.start, v.end - v.start, to);
+                look(v.start, v.end - v.start, to);
                 process::info().iter().for_each(|h| _ = h.counters.moved.fetch_add(1, Relaxed));
             }
         });
+    }
+}
+
+/// What is being moved, and by whom.
+struct Work {
+    site: &'static Site,
+    by: By,
+}
+
+impl Work {
+    /// Counts a piece that has moved, and the time that it took.
+    fn counts(&self, bytes: usize, ns: u64) {
+        let Some(h) = process::info() else { return };
+        let add = |bytes_of: &AtomicU64, ns_of: &AtomicU64| {
+            bytes_of.fetch_add(bytes as u64, Relaxed);
+            ns_of.fetch_add(ns, Relaxed);
+        };
+        add(&h.counters.moved_bytes, &h.counters.moving_ns);
+        if self.by == By::Helper && self.site.is_idle() {
+            add(&h.counters.moved_beside, &h.counters.moving_beside_ns);
+        }
     }
 }
 
@@ -294,7 +352,7 @@ fn enough(from: usize, to: usize, bytes: usize) -> bool {
 }
 
 /// Moves what of an object does not lie as it is to.
-fn transfer(addr: usize, object: Object, from: Lies, to: Lies) {
+fn transfer(addr: usize, object: Object, from: Lies, to: Lies, work: &Work) {
     let more = |tier: usize| to.within(tier).saturating_sub(from.within(tier));
     let Some(gains) = [to.home, to.away].into_iter().max_by_key(|&tier| more(tier)) else { return };
     let leaves = from.away_bytes() == 0;
@@ -322,19 +380,20 @@ fn transfer(addr: usize, object: Object, from: Lies, to: Lies) {
         if start == end || from.at(start) == to.at(start) {
             continue;
         }
-        if let Err((from, till)) = carry(addr + start, addr + end, to.at(start), || objects::get(addr) == Some(new)) {
+        let still = || objects::get(addr) == Some(new);
+        if let Err((from, till)) = carry(addr + start, addr + end, to.at(start), work, still) {
             // It was freed meanwhile, and who freed it gave its pages back: what lies here next belongs here.
             // SAFETY: a policy for pages of the managed range, which changes no content.
             unsafe { plan::bind_foreign(to.home, from, till - from) };
             return;
         }
-        tell(addr + start, end - start, to.at(start));
+        look(addr + start, end - start, to.at(start));
     }
     process::info().iter().for_each(|h| _ = h.counters.moved.fetch_add(1, Relaxed));
 }
 
 /// Moves whole pages, piece by piece, as long as they are still the same object's: looked at after each piece, and if not, where that piece begins and ends.
-fn carry(start: usize, end: usize, tier: usize, still: impl Fn() -> bool) -> Result<(), (usize, usize)> {
+fn carry(start: usize, end: usize, tier: usize, work: &Work, still: impl Fn() -> bool) -> Result<(), (usize, usize)> {
     // All of it gets one policy first: one for each piece would cut mappings, and the huge pages in them, into pieces.
     // SAFETY: a policy for pages of the program or of the managed range, which changes no content.
     unsafe { plan::bind_new(tier, start, end - start) };
@@ -343,7 +402,7 @@ fn carry(start: usize, end: usize, tier: usize, still: impl Fn() -> bool) -> Res
     }
     for from in (start..end).step_by(PIECES[0]) {
         let (size, began) = (quicker(), sys::now_in_handler());
-        let until = end.min(from + PIECES[0]);
+        let (until, mut now) = (end.min(from + PIECES[0]), began);
         for at in (from..until).step_by(PIECES[size]) {
             let till = until.min(at + PIECES[size]);
             // SAFETY: as above.
@@ -351,9 +410,11 @@ fn carry(start: usize, end: usize, tier: usize, still: impl Fn() -> bool) -> Res
             if !still() {
                 return Err((at, till));
             }
+            let before = core::mem::replace(&mut now, sys::now_in_handler());
+            work.counts(till - at, now.saturating_sub(before));
         }
         if until - from == PIECES[0] {
-            took(size, sys::now_in_handler().saturating_sub(began));
+            took(size, now.saturating_sub(began));
         }
     }
     Ok(())
@@ -393,10 +454,9 @@ pub fn clear(addr: usize, bytes: usize) {
     unsafe { plan::give_back(range::tier_of(addr), addr, bytes.next_multiple_of(PAGE)) };
 }
 
-/// Counts the bytes of what was moved, and asks the kernel where some of its pages are now.
-fn tell(addr: usize, size: usize, tier: usize) {
+/// Asks the kernel where some pages of what was moved are now.
+fn look(addr: usize, size: usize, tier: usize) {
     let Some(h) = process::info() else { return };
-    h.counters.moved_bytes.fetch_add(size as u64, Relaxed);
     let pages = size / PAGE;
     let count = pages.min(ASKED);
     let mut asked = [0usize; ASKED];

@@ -28,7 +28,8 @@ pub struct Site {
     tier: AtomicU8,
     /// See [`Target`].
     rest: AtomicU8,
-    /// Where its objects belong since a phase said so: tier, tier of the rest, and number of parts, each a byte; 0: none did.
+    /// Where its objects belong since a phase said so: tier, tier of the rest, number of parts, and 1 if that phase does not use it, each a byte; 0: none
+    /// did.
     sent: AtomicU32,
     /// When a page of it was last armed for a burst, in ms of CLOCK_MONOTONIC (wrapping).
     pub burst_at: AtomicU32,
@@ -226,13 +227,13 @@ impl Site {
     }
 
     /// From now on its objects belong there. One whose objects are split from the beginning stays as it is.
-    pub fn send_to(&self, to: Place) {
+    pub fn send_to(&self, to: Place, idle: bool) {
         if self.target().parts == 0 {
             // One that comes to life is where most of it belongs, until the next phase.
             let tier = to.most();
             self.rest.store(tier, Relaxed);
             self.tier.store(tier + 1, Release);
-            self.sent.store(u32::from_le_bytes([to.tier, to.rest, to.parts, 0]), Release);
+            self.sent.store(u32::from_le_bytes([to.tier, to.rest, to.parts, u8::from(idle)]), Release);
         }
     }
 
@@ -240,6 +241,11 @@ impl Site {
     pub fn sent_to(&self) -> Option<Place> {
         let [tier, rest, parts, _] = self.sent.load(Acquire).to_le_bytes();
         (parts != 0).then_some(Place { tier, rest, parts })
+    }
+
+    /// Whether the phase that said so does not use it.
+    pub fn is_idle(&self) -> bool {
+        self.sent.load(Relaxed).to_le_bytes()[3] != 0
     }
 
     /// Counts an object in, and remembers it if there is room or chance wills it: every live object is to have

@@ -9,7 +9,7 @@
 //! memory), path offset in text, path length, 0, 0; then site slots of three words (site id or 0, and a target: tier and in
 //! the next byte the tier of the rest; mask of parts, 0 for all); then translation slots of four words (module key, offset, token,
 //! 1 if used); then text; then static variables of seven words (site id, module key, offset, length, bytes that it counts, and a
-//! target); then moves of five words (what begins the phase, number, how often, site; tier, in the next byte the tier of the rest, and in the next how many of 64 parts do not go there), those of one phase together. Lookups probe linearly.
+//! target); then moves of five words (what begins the phase, number, how often, site; tier, in the next byte the tier of the rest, in the next how many of 64 parts go there, and in the next 1 if the phase does not use the site), those of one phase together. Lookups probe linearly.
 
 use crate::identity::mix;
 use crate::process::MAX_TIERS;
@@ -117,6 +117,8 @@ pub struct ImageMove {
     pub parts: u8,
     /// Where the others go.
     pub rest: u8,
+    /// The phase does not use the site.
+    pub idle: bool,
 }
 
 impl ImageMove {
@@ -188,7 +190,7 @@ impl Contents<'_> {
             if !tiers.contains(&m.tier.into()) || !tiers.contains(&m.rest.into()) || !PARTED.contains(&m.parts) {
                 return None;
             }
-            let place = u64::from(m.tier) | u64::from(m.rest) << 8 | u64::from(m.parts) << 16;
+            let place = u64::from(m.tier) | u64::from(m.rest) << 8 | u64::from(m.parts) << 16 | u64::from(m.idle) << 24;
             let at = out.len() - (self.moves.len() - i) * MOVE_WORDS;
             out.get_mut(at..)?.get_mut(..MOVE_WORDS)?.copy_from_slice(&[m.begins, m.number, m.every, m.site, place]);
         }
@@ -360,7 +362,7 @@ impl<'a> Image<'a> {
         let tiers = self.tiers;
         self.moves.chunks_exact(MOVE_WORDS).filter_map(move |w| {
             let &[begins, number, every, site, place] = w else { return None };
-            let [tier, rest, parts, ..] = place.to_le_bytes();
+            let [tier, rest, parts, idle, ..] = place.to_le_bytes();
             let of = |tier: u8| usize::from(tier) < tiers;
             (of(tier) && of(rest) && PARTED.contains(&parts)).then_some(ImageMove {
                 begins,
@@ -370,6 +372,7 @@ impl<'a> Image<'a> {
                 tier,
                 parts,
                 rest,
+                idle: idle != 0,
             })
         })
     }
@@ -408,7 +411,7 @@ mod tests {
         let sites: Vec<_> = (1..500u64).map(|i| (i * 7, target(i))).collect();
         let translations: Vec<_> = (1..100u64).map(|i| (5, i, i + 1000)).collect();
         let statics = [ImageStatic { site: 9, module: 8, offset: 7, size: 6, target: Target::whole(2), counts: 5 }; 3];
-        let moves = [ImageMove { begins: 4, number: 3, every: 2, site: 7, tier: 0, parts: 61, rest: 2 }; 2];
+        let moves = [ImageMove { begins: 4, number: 3, every: 2, site: 7, tier: 0, parts: 61, rest: 2, idle: true }; 2];
         let contents = Contents {
             tiers: &tiers,
             default_tier: 1,
@@ -437,9 +440,16 @@ mod tests {
         assert_eq!(image.target_of(8), None);
         assert_eq!(image.translate(5, 9), Some(1009));
         assert_eq!(image.translate(6, 9), None);
-        assert!(
-            image.moves().eq([ImageMove { begins: 4, number: 3, every: 2, site: 7, tier: 0, parts: 61, rest: 2 }; 2])
-        );
+        assert!(image.moves().eq([ImageMove {
+            begins: 4,
+            number: 3,
+            every: 2,
+            site: 7,
+            tier: 0,
+            parts: 61,
+            rest: 2,
+            idle: true
+        }; 2]));
         assert_eq!(image.statics().count(), 3);
         assert!(
             image

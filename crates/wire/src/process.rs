@@ -92,6 +92,14 @@ pub struct Counters {
     pub moved: AtomicU64,
     /// See `moved`.
     pub moved_bytes: AtomicU64,
+    /// Bytes of these that moved beside phases that do not use them.
+    pub moved_beside: AtomicU64,
+    /// Time that moving took, in ns, of it beside such phases, and what of it the program's own threads spent.
+    pub moving_ns: AtomicU64,
+    /// See `moving_ns`.
+    pub moving_beside_ns: AtomicU64,
+    /// See `moving_ns`.
+    pub moving_waited_ns: AtomicU64,
     /// Pages of these that the kernel was asked for afterwards, and those of them that were where they were moved to.
     pub moved_asked: AtomicU64,
     /// See `moved_asked`.

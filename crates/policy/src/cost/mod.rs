@@ -23,6 +23,7 @@
 //! - [`lives`]: which sites are alive together, for capacities that hold at every moment.
 //! - [`landing`]: where sites land when a plan gives a tier more than it holds.
 //! - [`moment`]: a stretch of time that has just passed, for whoever decides while the program runs.
+//! - [`uses`]: which phase may use which site.
 //! - [`rest`]: the memory that no plan places, and what is asked of it.
 
 pub mod demand;
@@ -37,6 +38,7 @@ mod repeats;
 pub mod rest;
 pub mod segments;
 pub mod step;
+pub mod uses;
 
 use crate::Error;
 use demand::{Demand, Interval, Use};

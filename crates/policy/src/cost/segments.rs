@@ -109,6 +109,14 @@ impl Segments {
         on.chain(back)
     }
 
+    /// The segment that follows on one, of the last one of a loop its first; none behind the run.
+    pub fn next(&self, segment: usize) -> Option<usize> {
+        match &self.repeat {
+            Some(r) if r.body.end == segment + 1 => Some(r.body.start),
+            _ => Some(segment + 1).filter(|next| *next < self.list.len()),
+        }
+    }
+
     /// The segment of each of so many intervals.
     pub fn of_intervals(&self, intervals: usize) -> Vec<usize> {
         let mut out = vec![0; intervals];
