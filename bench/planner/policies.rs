@@ -139,6 +139,7 @@ fn made_up(count: u64) -> Observed {
         losses: vec![],
         touches: vec![],
         regions,
+        declared: vec![],
         tiers: vec![],
     }
 }

@@ -178,6 +178,10 @@ int hearth_residency(const void *start, size_t size, hearth_where *where);
  * and a plan may move objects when one begins. A name has up to 200 bytes. All are counted; of those that follow
  * another one within 0.2 ms only the first four of a name are written down. Without a recorder, plan or daemon they do nothing. */
 int hearth_phase(const char *name);
+/* The phase that hearth_phase(name) begins uses the object that this address lies in: any that a plan can move, of malloc or a variable. To say it once
+ * is enough, for all objects of the same allocation site. A plan then does not begin to move them while that phase is under way, unless it wants them
+ * elsewhere in it, however few accesses the recorder saw. Any thread may call it. */
+int hearth_phase_uses(const char *name, const void *object);
 int hearth_loop_begin(const char *name); /* the loop that a run is spent in begins: a mark, too */
 int hearth_loop_end(void);               /* it is over */
 

@@ -327,6 +327,9 @@ inline std::size_t tier_of(space where) {
 // A phase begins.
 inline void phase(const char* name) { detail::check(hearth_phase(name)); }
 
+// The phase of this name uses the object that this address lies in: of malloc, new, or a variable.
+inline void phase_uses(const char* name, const void* object) { detail::check(hearth_phase_uses(name, object)); }
+
 // The loop that a run is spent in: from where this is made to where it ends.
 class loop {
  public:

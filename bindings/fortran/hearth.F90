@@ -69,7 +69,7 @@ module hearth_base
 
   public :: hearth_error_text, hearth_tiers, hearth_tier_of_space, hearth_alloc, hearth_free, hearth_usable_size, hearth_name, &
     hearth_declare, hearth_commit, hearth_withdraw, hearth_update, hearth_migrate, hearth_residency, hearth_phase, &
-    hearth_loop_begin, hearth_loop_end
+    hearth_phase_uses, hearth_loop_begin, hearth_loop_end
   ! For the modules of arrays.
   public :: hearth_bytes, hearth_finish
 
@@ -162,6 +162,12 @@ module hearth_base
     integer(c_int) function c_phase(name) bind(c, name='hearth_phase')
       import :: c_char, c_int
       character(kind=c_char), intent(in) :: name(*)
+    end function
+
+    integer(c_int) function c_phase_uses(name, object) bind(c, name='hearth_phase_uses')
+      import :: c_char, c_int, c_ptr
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), value :: object
     end function
 
     integer(c_int) function c_loop_begin(name) bind(c, name='hearth_loop_begin')
@@ -323,6 +329,14 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: stat
     call hearth_finish('hearth_phase', c_phase(trim(name)//c_null_char), stat)
+  end subroutine
+
+  ! The phase of this name uses the array that c_loc(array) lies in, which is Fortran's own: allocatable, or a variable.
+  subroutine hearth_phase_uses(name, object, stat)
+    character(*), intent(in) :: name
+    type(c_ptr), intent(in) :: object
+    integer, intent(out), optional :: stat
+    call hearth_finish('hearth_phase_uses', c_phase_uses(trim(name)//c_null_char, object), stat)
   end subroutine
 
   ! The loop that a run is spent in begins.

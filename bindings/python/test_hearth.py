@@ -547,6 +547,8 @@ class Marks(Case):
         hearth.phase("lösen " * 20)
         with hearth.loop("steps"):
             hearth.phase("inside")
+        hearth.phase_uses("inside", b"x" * 10000)
+        hearth.phase_uses("inside", b"")
         with self.assertRaises(KeyError), hearth.loop("steps"):
             raise KeyError
         threading.Thread(target=hearth.phase, args=("elsewhere",)).start()
@@ -558,6 +560,7 @@ class Marks(Case):
             for call in (
                 hearth.phase,
                 lambda name: hearth.name(array, name),
+                lambda name: hearth.phase_uses(name, array),
                 lambda name: hearth.loop(name).__enter__(),
             ):
                 with self.subTest(name), self.refused(ErrorCode.ARGUMENT):

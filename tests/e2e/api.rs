@@ -50,6 +50,27 @@ fn in_python() {
     println!("{}", ended.stderr);
 }
 
+/// What a program says that its phases use is in the profile, object of malloc or variable, by the sites and the names that phases begin with.
+#[test]
+fn what_phases_use_is_recorded() {
+    let room = Room::new();
+    room.record(&["--sampler", "none"], "p.hearth", &[&program("turns-marked"), "6", "1000"]).expect(0);
+    let observed = room.observed("p.hearth");
+    let label = |id| observed.sites.iter().find(|s| s.site.id == id).map_or("none".into(), |s| s.site.label());
+    let name = |id| {
+        let began = observed.regions.iter().find(|r| r.id == id).expect("the phase began");
+        began.frames[0].source[0].function.clone()
+    };
+    let mut told: Vec<(String, String)> = observed.declared.iter().map(|&(p, s)| (name(p), label(s))).collect();
+    told.sort();
+    println!("{told:?}");
+    let expected = [("first", "alloc_first"), ("second", "alloc_"), ("third", "static third")];
+    assert_eq!(told.len(), 3, "{told:?}");
+    for ((phase, site), (of, begins)) in told.iter().zip(expected) {
+        assert!(phase.contains(of) && site.starts_with(begins), "{told:?}");
+    }
+}
+
 #[test]
 fn what_is_installed_is_found_by_pkg_config_and_cmake() {
     let room = Room::new();

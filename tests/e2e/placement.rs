@@ -271,5 +271,8 @@ fn moving_beside_the_program_loses_nothing() {
         // allocate beside the regions is a matter of chance.
         let least = if pinned && std::ptr::eq(phases, &by_regions) { 200 } else { 20 };
         assert!(moved.objects >= least && moved.there == Some(1.0), "{moved:?}");
+        // No phase of this plan says that it does not use what it moves.
+        assert_eq!((moved.beside.0, moved.waited.0 > 0), (0, pinned), "{moved:?}");
+        assert!(ended.stderr.contains("Of that 0% moved beside phases that do not use it"), "{}", ended.stderr);
     }
 }

@@ -54,6 +54,8 @@ static void bad_input(void) {
   EXPECT(hearth_name(&local, "local") == HEARTH_E_FOREIGN);
   EXPECT(hearth_residency(NULL, 1, NULL) == HEARTH_E_ARGUMENT);
   EXPECT(hearth_phase(NULL) == HEARTH_E_ARGUMENT && hearth_phase("") == HEARTH_E_ARGUMENT);
+  EXPECT(hearth_phase_uses(NULL, &local) == HEARTH_E_ARGUMENT && hearth_phase_uses("fill", NULL) == HEARTH_E_ARGUMENT);
+  EXPECT(hearth_phase_uses("fill", (void *)-1L) == HEARTH_OK); /* of which nobody knows an object */
   EXPECT(hearth_use(4, NULL, NULL) == HEARTH_E_ARGUMENT);
   EXPECT(hearth_tier_of_space(9) == -HEARTH_E_TRAIT);
   EXPECT(hearth_commit(NULL, 1) == HEARTH_E_ARGUMENT && hearth_commit(NULL, 0) == HEARTH_OK);

@@ -391,6 +391,9 @@ void phases() {
     hearth::loop loop("the loop");
     hearth::phase("inside");
   }
+  std::vector<char> used(1 << 20);
+  hearth::phase_uses("inside", used.data());
+  EXPECT(thrown([&] { hearth::phase_uses("", used.data()); }) == HEARTH_E_ARGUMENT);
   EXPECT(thrown([] { hearth::phase(nullptr); }) == HEARTH_E_ARGUMENT);
   EXPECT(thrown([] { hearth::loop loop(std::string(201, 'l').c_str()); }) == HEARTH_E_ARGUMENT);
 }

@@ -274,11 +274,16 @@ contains
 
   subroutine check_phases()
     character(20) :: name = 'padded'
+    integer, target :: used(10)
     integer :: stat
     call hearth_phase(name)
     call hearth_loop_begin('the loop')
     call hearth_phase('inside', stat)
     call expect(stat == HEARTH_OK, 'a phase')
+    call hearth_phase_uses(name, c_loc(used), stat)
+    call expect(stat == HEARTH_OK, 'what a phase uses')
+    call hearth_phase_uses(name, c_null_ptr, stat)
+    call expect(stat == HEARTH_E_ARGUMENT, 'a phase does not use nothing')
     call hearth_loop_end(stat)
     call expect(stat == HEARTH_OK, 'the end of the loop')
     call hearth_loop_begin('another')

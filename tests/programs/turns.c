@@ -4,7 +4,7 @@
  *
  * A turn is a parallel region in which one array, by turns, is read by so many loads (a million if not given) that wait for each other.
  * Of the arrays one is a variable. Each turn has a buffer of its own for what it prints. Built without OpenMP (turns-serial) it has no regions, and the
- * buffers are what a turn is known by; with MARKS (turns-marked) there is neither, and each turn says by hearth.h which array it is of; with MPI (turns.openmpi, turns.mpich) there is neither, and
+ * buffers are what a turn is known by; with MARKS (turns-marked) there is neither, and each turn says by hearth.h which array it is of, and, once at first, that it uses it; with MPI (turns.openmpi, turns.mpich) there is neither, and
  * the ranks meet before each turn, for each array at another place. Prints `turn N: ARRAY PAGES-ON-NODE-0 PAGES-ON-NODE-1`, as the kernel tells in
  * the middle of each turn, or when so many percent of its loads are done; at last, whether all loads were right.
  */
@@ -94,6 +94,9 @@ int main(int argc, char **argv) {
     fill(array[a]);
     at[a] = (void **)array[a];
   }
+#ifdef MARKS
+  for (int a = 0; a < ARRAYS; a++) hearth_phase_uses(name[a], array[a] + BYTES / 2);
+#endif
   int right = 1;
   for (long turn = 0; turn < turns; turn++) {
     const int a = (int)(turn % ARRAYS);

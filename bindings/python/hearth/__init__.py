@@ -13,7 +13,7 @@ refuses is a `HearthError`; a word or number that no trait can have is a `ValueE
 
 from ._errors import ErrorCode, HearthError
 from ._machine import Tier, tier_of_space, tiers
-from ._marks import loop, phase
+from ._marks import loop, phase, phase_uses
 from ._memory import Residency, migrate, name, residency, update
 from ._numpy import empty, traits
 from ._plan import read_plan
@@ -30,6 +30,7 @@ __all__ = [
     "migrate",
     "name",
     "phase",
+    "phase_uses",
     "read_plan",
     "read_profile",
     "residency",

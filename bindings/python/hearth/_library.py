@@ -48,6 +48,7 @@ _FUNCTIONS = {
     "hearth_migrate": (c_int, [POINTER(c_size_t)]),
     "hearth_residency": (c_int, [c_void_p, c_size_t, POINTER(Where)]),
     "hearth_phase": (c_int, [c_char_p]),
+    "hearth_phase_uses": (c_int, [c_char_p, c_void_p]),
     "hearth_loop_begin": (c_int, [c_char_p]),
     "hearth_loop_end": (c_int, []),
     "hearth_handler_malloc": (c_void_p, [c_void_p, c_size_t]),

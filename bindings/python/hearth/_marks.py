@@ -5,6 +5,7 @@ from typing import Iterator
 
 from ._errors import check
 from ._library import library
+from ._memory import bounds
 from ._text import text
 
 
@@ -14,6 +15,17 @@ def phase(name: str) -> None:
     name: 1 to 200 bytes of UTF-8. Errors: HearthError (ARGUMENT) for another length, ValueError for a NUL in it.
     """
     check(library.hearth_phase(text(name)))
+
+
+def phase_uses(name: str, array_or_buffer: object) -> None:
+    """The phase of this name uses an array, which NumPy has allocated itself. To say it once is enough.
+
+    For the name and errors see `phase`; an empty array is of no phase.
+    """
+    encoded = text(name)
+    with bounds(array_or_buffer) as (start, size):
+        if size:
+            check(library.hearth_phase_uses(encoded, start))
 
 
 @contextlib.contextmanager

@@ -54,7 +54,7 @@ def _is_array(thing: object) -> bool:
 
 
 @contextlib.contextmanager
-def _bounds(thing: object) -> Iterator[Tuple[int, int]]:
+def bounds(thing: object) -> Iterator[Tuple[int, int]]:
     """Address and bytes from the first to the last element; they stay while the block lasts."""
     if _is_array(thing):
         # Not every array can be had as a buffer: dates cannot.
@@ -86,7 +86,7 @@ def _object(thing: object) -> Iterator[int]:
     """Address of the object of Hearth's that something is, or is a view of."""
     while _is_array(thing) and _is_array(thing.base):
         thing = thing.base
-    with _bounds(thing) as (start, _):
+    with bounds(thing) as (start, _):
         yield start
 
 
@@ -97,7 +97,7 @@ def residency(array_or_buffer: object) -> Residency:
     has no bytes is nowhere. Errors: TypeError for what is no buffer, HearthError (KERNEL, PLATFORM).
     """
     where = Where()
-    with _bounds(array_or_buffer) as (start, size):
+    with bounds(array_or_buffer) as (start, size):
         if size:
             check(library.hearth_residency(start, size, ctypes.byref(where)))
     return Residency(dict(zip(tier_names(), where.in_tier)), where.elsewhere, where.absent)

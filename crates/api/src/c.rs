@@ -463,6 +463,17 @@ pub unsafe extern "C" fn hearth_phase(text: *const c_char) -> c_int {
 /// See `hearth.h`.
 ///
 /// # Safety
+/// As [`hearth_phase`]; `object` may be any address.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hearth_phase_uses(text: *const c_char, object: *const c_void) -> c_int {
+    // SAFETY: the caller's.
+    let name = unsafe { name(text) }.and_then(|name| if object.is_null() { Err(Error::Argument) } else { Ok(name) });
+    error::code(name.map(|name| runtime::uses(name.to_bytes(), object as usize)))
+}
+
+/// See `hearth.h`.
+///
+/// # Safety
 /// As [`hearth_phase`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hearth_loop_begin(text: *const c_char) -> c_int {

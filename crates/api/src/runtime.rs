@@ -7,12 +7,14 @@ type Begins = unsafe extern "C" fn(addr: usize, bytes: usize, node: u32, name: *
 type Ends = unsafe extern "C" fn(addr: usize, bytes: usize);
 type Aside = unsafe extern "C" fn(on: bool);
 type Mark = unsafe extern "C" fn(name: *const u8, name_len: usize);
+type Uses = unsafe extern "C" fn(name: *const u8, name_len: usize, addr: usize);
 
 struct Runtime {
     begins: Begins,
     ends: Ends,
     aside: Aside,
     mark: Mark,
+    uses: Uses,
 }
 
 /// The runtime's functions among what the process has loaded. Two threads may both look: who waits for another one waits for ever in a child of
@@ -35,12 +37,18 @@ fn look() -> Option<Runtime> {
         // SAFETY: a NUL-terminated name.
         unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
     };
-    let names =
-        [c"hearth_runtime_object", c"hearth_runtime_object_ends", c"hearth_runtime_aside", c"hearth_runtime_mark"];
-    let [begins, ends, aside, mark] = names.map(find);
-    if begins.is_null() || ends.is_null() || aside.is_null() || mark.is_null() {
+    let names = [
+        c"hearth_runtime_object",
+        c"hearth_runtime_object_ends",
+        c"hearth_runtime_aside",
+        c"hearth_runtime_mark",
+        c"hearth_runtime_uses",
+    ];
+    let found = names.map(find);
+    if found.iter().any(|f| f.is_null()) {
         return None;
     }
+    let [begins, ends, aside, mark, uses] = found;
     // SAFETY: the runtime's functions of these names have these types.
     unsafe {
         Some(Runtime {
@@ -48,6 +56,7 @@ fn look() -> Option<Runtime> {
             ends: core::mem::transmute::<*mut c_void, Ends>(ends),
             aside: core::mem::transmute::<*mut c_void, Aside>(aside),
             mark: core::mem::transmute::<*mut c_void, Mark>(mark),
+            uses: core::mem::transmute::<*mut c_void, Uses>(uses),
         })
     }
 }
@@ -86,5 +95,13 @@ pub fn mark(name: &[u8]) {
     if let Some(runtime) = runtime() {
         // SAFETY: the runtime reads so many bytes of the name.
         unsafe { (runtime.mark)(name.as_ptr(), name.len()) };
+    }
+}
+
+/// What begins with this name uses the object at this address.
+pub fn uses(name: &[u8], addr: usize) {
+    if let Some(runtime) = runtime() {
+        // SAFETY: the runtime reads so many bytes of the name, and takes the address for a number.
+        unsafe { (runtime.uses)(name.as_ptr(), name.len(), addr) };
     }
 }

@@ -314,6 +314,9 @@ pub struct Observed {
     /// Beginnings of parallel regions of one process, in order: not all of those that follow each other closely.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<Region>,
+    /// What the program says that its phases use: the id of the name that a phase begins with (see [`Region::id`]), and a site.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub declared: Vec<(SiteId, SiteId)>,
     /// Tiers of the plan that guided the run, fastest first; empty if none did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<PlannedTier>,

@@ -117,7 +117,11 @@ impl<'a> Task<'a> {
     /// Which of these stretches may use which site; looked up when first asked for.
     pub fn uses(&self) -> &Uses {
         let (intervals, told) = (&self.model().demand.intervals, self.observed.timeline.len().max(1));
-        self.uses.get_or_init(|| Uses::learned(self.sites(), intervals, told, self.segments()))
+        self.uses.get_or_init(|| {
+            let mut uses = Uses::learned(self.sites(), intervals, told, self.segments());
+            uses.declared(self.observed, intervals.len(), self.segments());
+            uses
+        })
     }
 
     /// Which parts of a site's objects are hot, if some are; looked up when first asked for.

@@ -182,6 +182,7 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
         losses: losses(&all),
         touches: touches(&all, &renamed),
         regions: if others.is_empty() { first.regions.clone() } else { Vec::new() },
+        declared: if others.is_empty() { first.declared.clone() } else { Vec::new() },
         ..first.clone()
     };
     if let Some(other) = others.iter().find(|o| o.threshold != first.threshold) {
@@ -457,6 +458,7 @@ pub fn resized(rates: &Observed, sizes: &Observed) -> Result<(Observed, Vec<Stri
         sites,
         // When regions begin (and sites allocate) is known of the run with the sizes, and what happens then of the other one.
         regions: Vec::new(),
+        declared: Vec::new(),
         ..sizes.clone()
     };
     // How large the rest is the run with the sizes knows, whose readings are of other moments than the timeline's.

@@ -9,7 +9,6 @@ use hearth_policy::schedule::{self, Place, Step};
 use hearth_policy::{Capacity, Error, Options, Task, forecast, policies};
 use model::observed::Region;
 use model::*;
-use std::collections::HashSet;
 use std::time::Duration;
 
 const SIZE: u64 = 1 << 20;
@@ -445,4 +444,26 @@ fn moves_start_when_what_they_move_is_not_used_any_more() {
     let seen = three(&[&[2e5, 0.0, 0.0], &[2e4, 1e5, 0.0], &[0.0, 0.0, 2e5]]);
     let plan = local.decide(&seen, &machine, &options).unwrap();
     assert_eq!(moves_of(&plan), [vec![(1, "cxl", false), (3, "dram", true)]]);
+}
+
+/// What the program says that a phase uses stays as long as that is under way, whatever was seen of it.
+#[test]
+fn a_phase_uses_what_the_program_says() {
+    let mut seen = by_turns(&[&[2e5, 0.0, 0.0], &[0.0, 1e5, 0.0], &[0.0, 0.0, 2e5]]);
+    (seen.sites[1].peak, seen.sites[1].largest) = (Bytes(2 * SIZE), Bytes(2 * SIZE));
+    for (n, region) in seen.regions.iter_mut().enumerate() {
+        (region.id, region.number) = (SiteId(100 + n as u64), 1);
+        let module = Module { path: format!("name:phase {n}"), build_id: String::new() };
+        region.frames = vec![Frame { module: Some(module), offset: 0, source: vec![] }];
+    }
+    let (machine, options) = (two(), room(1));
+    let local = policies::find("phase-local").unwrap();
+    // Of its end the sampler sees nothing.
+    seen.watched = Some((Nanos(0), Nanos(990_000_000)));
+    let ahead = local.decide(&seen, &machine, &options).unwrap();
+    assert_eq!(ahead.phases.len(), 2, "{ahead:?}");
+    seen.declared = vec![(SiteId(101), SiteId(1)), (SiteId(999), SiteId(3)), (SiteId(101), SiteId(999))];
+    let plan = local.decide(&seen, &machine, &options).unwrap();
+    assert_eq!(moves_of(&plan), [vec![(1, "cxl", false), (3, "dram", true)]]);
+    assert_eq!(plan.phases[0].begins, SiteId(102));
 }

@@ -81,6 +81,8 @@ fn fold(db: &Connection) -> Result<()> {
              load_misses = load_misses + excluded.load_misses, store_misses = store_misses + excluded.store_misses,
              samples = samples + excluded.samples;
          DELETE FROM chunk WHERE site IN (SELECT site FROM temp.fold);
+         INSERT OR IGNORE INTO phase_use SELECT phase, f.stack FROM phase_use u JOIN temp.fold f ON f.site = u.site;
+         DELETE FROM phase_use WHERE site IN (SELECT site FROM temp.fold);
          DELETE FROM frame WHERE site IN (SELECT site FROM temp.fold);
          DELETE FROM site WHERE id IN (SELECT site FROM temp.fold)",
     )

@@ -5,8 +5,8 @@ pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones. Version 1 had no table
 /// `miss`; version 2 had no weights in it, no tables `source` and `touch`, and no kinds of sites; version 3 no table `memory`;
 /// version 4 no table `churn`; version 5 no table `chunk`; version 6 no lines written back and read beside all misses in `miss`; version 7 told no large objects of one stack apart;
-/// version 8 had no table `region`.
-pub const VERSION: i64 = 9;
+/// version 8 had no table `region`; version 9 no table `phase_use`.
+pub const VERSION: i64 = 10;
 
 /// Length of the intervals of the table `miss` at first, in ns.
 pub const MISS_INTERVAL_NS: u64 = 10_000_000;
@@ -93,6 +93,7 @@ CREATE TABLE chunk (
     load_misses REAL NOT NULL, store_misses REAL NOT NULL, samples INTEGER NOT NULL,
     PRIMARY KEY (site, class, offset)) WITHOUT ROWID;
 CREATE TABLE region (site INTEGER NOT NULL, number INTEGER NOT NULL, start_ns INTEGER NOT NULL);
+CREATE TABLE phase_use (phase INTEGER NOT NULL, site INTEGER NOT NULL, PRIMARY KEY (phase, site)) WITHOUT ROWID;
 CREATE TABLE loss (
     process INTEGER NOT NULL, kind TEXT NOT NULL, count INTEGER NOT NULL, note TEXT NOT NULL,
     PRIMARY KEY (process, kind)) WITHOUT ROWID;

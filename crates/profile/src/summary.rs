@@ -592,6 +592,17 @@ fn regions(db: &Connection, stacks: &HashMap<i64, Site>) -> Result<Vec<Region>> 
     Ok(out)
 }
 
+/// What the program says that its phases use: what a phase begins with, and a site.
+fn declared(db: &Connection, stacks: &HashMap<i64, Site>) -> Result<Vec<(SiteId, SiteId)>> {
+    let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
+    if version < 10 {
+        return Ok(Vec::new());
+    }
+    let mut s = db.prepare("SELECT phase, site FROM phase_use ORDER BY phase, site")?;
+    let rows: Vec<(i64, i64)> = s.query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?.collect::<Result<_>>()?;
+    Ok(rows.iter().filter_map(|(phase, site)| Some((stacks.get(phase)?.id, stacks.get(site)?.id))).collect())
+}
+
 /// The whole profile, summed up.
 pub(crate) fn observed(db: &Connection) -> Result<Observed> {
     let stored: bool = db.query_row("SELECT EXISTS (SELECT 1 FROM estimate)", [], |r| r.get(0))?;
@@ -601,6 +612,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
     let mut stacks = call_stacks(db, &symbols)?;
     let names: HashMap<i64, SiteId> = stacks.iter().map(|(row, site)| (*row, site.id)).collect();
     let regions = regions(db, &stacks)?;
+    let declared = declared(db, &stacks)?;
     let touches = touches(db, &symbols.modules, &symbols.lines, &names)?;
     let tiers: Option<String> =
         db.query_row("SELECT value FROM meta WHERE key = 'tiers'", [], |r| r.get(0)).optional()?;
@@ -750,6 +762,7 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
             losses: Vec::clone(&losses),
             touches: touches.clone(),
             regions: regions.clone(),
+            declared: declared.clone(),
             tiers: tiers.clone(),
         })
     })

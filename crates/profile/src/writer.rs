@@ -452,6 +452,12 @@ impl Writer {
         self.put("INSERT INTO region VALUES (?, ?, ?)", params![row, number as i64, start_ns as i64])
     }
 
+    /// The program says that a phase, a name that is a site of one frame, uses objects of a site.
+    pub fn uses(&mut self, phase: SiteId, site: SiteId) -> Result<(), Error> {
+        let (phase, site) = (self.site(phase)?, self.site(site)?);
+        self.put("INSERT OR IGNORE INTO phase_use VALUES (?, ?)", params![phase, site])
+    }
+
     /// Gives a site its call stack. The same site of another process says the same and changes nothing.
     pub fn frames(&mut self, site: SiteId, frames: &[FrameRow], truncated: bool) -> Result<(), Error> {
         let row = self.site(site)?;

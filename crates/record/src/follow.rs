@@ -123,6 +123,10 @@ pub trait Sink {
     fn region(&mut self, process: usize, region: SiteId, number: u64, time_ns: u64) -> Result<(), Error> {
         Ok(())
     }
+    /// The program says that a phase, which begins with a name, uses objects of a site.
+    fn uses(&mut self, process: usize, phase: SiteId, site: SiteId) -> Result<(), Error> {
+        Ok(())
+    }
     /// A static variable was found: a site of its own, named, at an offset of its module. An empty name: what is left of
     /// the module's data.
     fn variable(
@@ -533,6 +537,11 @@ impl Follower {
                 sink.born(self.process, &object)?;
             }
             What::Region { region, number } => sink.region(self.process, region, number, time)?,
+            What::Use { phase, addr } => {
+                self.settle(tally, sink)?;
+                let found = self.live.at_or_below(addr).filter(|o| addr - o.addr < o.size);
+                found.map_or(Ok(()), |o| sink.uses(self.process, phase, o.site))?;
+            }
             What::Unmap { addr, size } => {
                 self.settle(tally, sink)?;
                 self.clear(addr, size, time, tally, sink)?;

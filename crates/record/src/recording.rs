@@ -314,6 +314,8 @@ struct ToProfile<'a> {
     samples: u64,
     /// Beginnings of parallel regions of the first process that had any.
     regions: Regions,
+    /// Phases, and sites that they use as the program says.
+    uses: HashSet<(SiteId, SiteId)>,
     /// Bytes of mappings and static variables that were recorded.
     elsewhere: u64,
     progress: &'a mut dyn FnMut(Progress),
@@ -333,6 +335,7 @@ impl<'a> ToProfile<'a> {
             objects: 0,
             samples: 0,
             regions: Regions::default(),
+            uses: HashSet::default(),
             elsewhere: 0,
             progress,
         }
@@ -441,6 +444,13 @@ impl Sink for ToProfile<'_> {
 
     fn region(&mut self, process: usize, region: SiteId, number: u64, time_ns: u64) -> Result<(), Error> {
         self.regions.add(process, region, number, time_ns);
+        Ok(())
+    }
+
+    fn uses(&mut self, _: usize, phase: SiteId, site: SiteId) -> Result<(), Error> {
+        if self.uses.insert((phase, site)) {
+            self.writer.uses(phase, site)?;
+        }
         Ok(())
     }
 

@@ -54,6 +54,10 @@ pub enum What {
         region: SiteId,
         number: u64,
     },
+    Use {
+        phase: SiteId,
+        addr: u64,
+    },
     Module {
         index: u16,
         module: Module,
@@ -97,6 +101,7 @@ impl What {
             Event::Unmap { addr, size } => What::Unmap { addr, size },
             Event::Free { addr } => What::Free { addr },
             Event::Region { region, number } => What::Region { region: SiteId(region), number },
+            Event::Use { phase, addr } => What::Use { phase: SiteId(phase), addr },
             Event::Site { site, frames, truncated, apart } => {
                 let apart = apart.map(|a| Apart { stack: SiteId(a.stack), number: a.number });
                 What::Site { site: SiteId(site), frames: frames.into(), truncated, apart }

@@ -210,6 +210,16 @@ pub fn reached(name: &[u8]) {
     }
 }
 
+/// The program says that what begins with this name uses the object at this address. Which object that is, the recorder knows.
+pub fn uses(name: &[u8], addr: usize) {
+    let Some(busy) = Busy::enter().filter(|_| ready()) else { return };
+    process::adopt(busy.0, false);
+    let phase = wire::identity::name_id(name);
+    if told::publish(busy.0, phase, name) {
+        process::publish(busy.0, process::time(), Event::Use { phase, addr: addr as u64 });
+    }
+}
+
 /// The program has come to a place at which a phase begins. Only its first thread counts, as for regions.
 #[inline(never)]
 pub fn arrives() {

@@ -95,6 +95,18 @@ pub unsafe extern "C" fn hearth_runtime_mark(name: *const u8, len: usize) {
     }
 }
 
+/// What begins with this name uses the object at this address.
+///
+/// # Safety
+/// `name` must have `len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hearth_runtime_uses(name: *const u8, len: usize, addr: usize) {
+    // SAFETY: the caller's.
+    if let Some(name) = unsafe { text(name, len) }.filter(|name| !name.is_empty() && mapping::managing()) {
+        manage::uses(name, addr);
+    }
+}
+
 /// It has reached the place whose call stack this is, of which the innermost frames, of the library that calls, are left out.
 #[unsafe(no_mangle)]
 pub extern "C" fn hearth_runtime_arrives() {

@@ -31,6 +31,7 @@ const VISIT: u8 = 5;
 const QUIET: u8 = 6;
 const UNMAP: u8 = 7;
 const REGION: u8 = 8;
+const USE: u8 = 9;
 
 const F_REALLOC: u16 = 1;
 const F_MAPPING: u16 = 2;
@@ -87,6 +88,13 @@ pub enum Event<'a> {
         region: u64,
         /// How many times it began so far.
         number: u64,
+    },
+    /// The program says that a phase uses the object at an address.
+    Use {
+        /// What the phase begins with, a name.
+        phase: u64,
+        /// The address, anywhere in the object.
+        addr: u64,
     },
     /// A module that frames of this process refer to.
     Module {
@@ -208,6 +216,10 @@ pub fn encode(s: &Stamped<'_>, out: &mut [u64]) -> Option<usize> {
             put(out, &[region, number])?;
             (REGION, 0, 4)
         }
+        Event::Use { phase, addr } => {
+            put(out, &[phase, addr])?;
+            (USE, 0, 4)
+        }
         Event::Site { site, frames, truncated, apart } => {
             if frames.len() > MAX_FRAMES {
                 return None;
@@ -291,6 +303,7 @@ pub fn decode<'a>(words: &'a [u64], bytes: &'a mut [u8; MAX_PATH + MAX_BUILD_ID]
         UNMAP => Event::Unmap { addr: w(2)?, size: w(3)? },
         FREE => Event::Free { addr: w(2)? },
         REGION => Event::Region { region: w(2)?, number: w(3)? },
+        USE => Event::Use { phase: w(2)?, addr: w(3)? },
         SITE => {
             let n = w(3)? as u32 as usize;
             let number = u8::try_from(w(3)? >> 32).ok()?;
@@ -380,6 +393,7 @@ mod tests {
         round(Event::Unmap { addr: 1, size: 2 });
         round(Event::Free { addr: 1 });
         round(Event::Region { region: 5, number: 6 });
+        round(Event::Use { phase: 5, addr: 6 });
         round(Event::Site { site: 9, frames: &[1, 2, 3], truncated: false, apart: None });
         let apart = Some(Apart { stack: 8, number: 3 });
         round(Event::Site { site: 9, frames: &[7; MAX_FRAMES], truncated: true, apart });

@@ -1,13 +1,16 @@
 //! Which phase may use which site: while one runs that does not, the site's objects can be moved beside it.
 //!
 //! There can be several sources of this, and what any of them says is believed. The first is the profile: a site is used in a phase if it is asked
-//! for there at more than a small part of the pace at which it is asked for where it is asked for most. An interval of the timeline in which one phase
-//! ends and another begins has accesses of both, so the first and the last of a stretch of three and more say nothing. Of a
-//! phase that nobody could see it may be any site's.
+//! for there at more than a small part of the pace at which it is asked for where it is asked for most. The second is the program, which may say so
+//! (`hearth_phase_uses`).
+//!
+//! An interval of the timeline in which one phase ends and another begins has accesses of both, so the first and the last of a stretch of three and
+//! more teach nothing. A phase that nobody could see may use any site.
 
 use super::demand::Interval;
 use super::segments::Segments;
-use std::collections::BTreeSet;
+use model::{Frame, Observed, SiteId};
+use std::collections::{BTreeSet, HashMap};
 
 /// Of a site's highest pace in a phase so much is chance: samples that came late, lines that were fetched ahead.
 const IDLE: f64 = 0.05;
@@ -50,6 +53,29 @@ impl Uses {
             }
         }
         uses
+    }
+
+    /// And what the program says: what it calls by a name, and what lasts until it says another one, uses a site. So many intervals the
+    /// run is cut into.
+    pub fn declared(&mut self, observed: &Observed, intervals: usize, segments: &Segments) {
+        let number: HashMap<SiteId, usize> = observed.sites.iter().enumerate().map(|(n, s)| (s.site.id, n)).collect();
+        let starts: Vec<u64> = observed.timeline.iter().map(|p| p.at.0).collect();
+        let ends = starts.iter().skip(1).copied().chain([observed.duration.0]);
+        let middles: Vec<u64> = starts.iter().zip(ends).map(|(start, end)| start.midpoint(end)).collect();
+        let of_interval = segments.of_intervals(intervals);
+        let named: Vec<_> = observed.regions.iter().filter(|r| r.frames.first().is_some_and(Frame::is_name)).collect();
+        for (n, phase) in named.iter().enumerate() {
+            let uses = observed.declared.iter().filter(|(name, _)| *name == phase.id);
+            let sites: Vec<usize> = uses.filter_map(|(_, site)| number.get(site).copied()).collect();
+            let until = named.get(n + 1).map_or(observed.duration, |next| next.at);
+            let [from, to] = [phase.at, until].map(|at| middles.partition_point(|middle| *middle < at.0));
+            // One that is shorter than an interval is in the one in which it begins.
+            let begins = starts.partition_point(|start| *start <= phase.at.0).saturating_sub(1);
+            let within = if from < to { from..to } else { begins..begins + 1 };
+            for &segment in of_interval.get(within).unwrap_or_default() {
+                sites.iter().for_each(|&site| self.add(site, segment));
+            }
+        }
     }
 
     /// This phase may use this site.

@@ -62,6 +62,7 @@ pub fn observed(sites: Vec<SiteUse>) -> Observed {
         losses: vec![],
         touches: vec![],
         regions: vec![],
+        declared: vec![],
         tiers: vec![],
     }
 }
