@@ -406,3 +406,67 @@ fn phases_of_mpi_are_lines_of_the_source() {
         assert_eq!(first.get_or_insert_with(|| begun.clone()), &begun, "{mpi} {level}");
     }
 }
+
+/// Which phase may ask for what is known of the text, and `hearth plan` makes use of it.
+#[test]
+fn phases_say_what_they_may_use() {
+    let room = Room::new();
+    let source = workspace().join("tests/programs/phased.c").display().to_string();
+    let mut compile = room.command("mpicc.mpich");
+    run(compile.env("MPICH_CC", compilers().join("hearth-cc")).args(["-O2", &source, "-o", "phased"])).expect(0);
+    let told = room.hearth(&["sites", "--phases", "phased"]).expect(0).stdout;
+    println!("{told}");
+    let golden = workspace().join("tests/e2e/golden/phased.txt");
+    assert_eq!(told, fs::read_to_string(&golden).expect("the golden file"), "{}", golden.display());
+    let hearth = hearth_tests::hearth();
+    let mut record = room.command(&hearth);
+    record.args([
+        "record",
+        "--phases",
+        "--overhead",
+        "20",
+        "--llc",
+        "1MiB",
+        "-o",
+        "p.hearth",
+        "--",
+        "mpirun.mpich",
+        "-np",
+        "2",
+        "./phased",
+        "20",
+    ]);
+    run(hearth_tests::for_mpi(&mut record)).expect(0);
+    // Phases are known by the ids that the text has.
+    let known: BTreeSet<String> = room.observed("p.hearth").regions.iter().map(|r| r.id.to_string()).collect();
+    let ids: Vec<&str> = told
+        .lines()
+        .filter(|l| l.contains(" (phased.c:"))
+        .filter_map(|l| l.split(' ').next())
+        .filter(|w| w.len() == 16)
+        .collect();
+    assert!(ids.len() == 4 && ids.iter().all(|id| known.contains(*id)), "{ids:?} {known:?}");
+    let plan = [
+        "plan",
+        "p.hearth",
+        "--platform",
+        "cxl-expander",
+        "--policy",
+        "phase-local",
+        "--fast",
+        "9MiB",
+        "-o",
+        "plan.toml",
+    ];
+    let said = room.hearth(&plan).expect(0).stderr;
+    assert!(said.contains("phased says itself which objects 4 of its phases may use"), "{said}");
+    // Another build's text does not count.
+    let mut again = room.command("mpicc.mpich");
+    run(again.env("MPICH_CC", compilers().join("hearth-cc")).args(["-O0", &source, "-o", "phased"])).expect(0);
+    let said = room.hearth(&plan).expect(0).stderr;
+    assert!(!said.contains("says itself"), "{said}");
+    // What another compiler made says nothing.
+    run(room.command("gcc").arg(workspace().join("tests/programs/counted.c")).args(["-o", "other"])).expect(0);
+    let ended = room.hearth(&["sites", "--phases", "other"]).expect(2);
+    assert!(ended.stderr.contains("was not built by hearth-cc"), "{}", ended.stderr);
+}

@@ -5,7 +5,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use model::{Bytes, Coefficients, Forecast, Observed, Plan, Platform};
 use policy::policies::bandwidth_aware::Thresholds;
 use policy::travel::{self, Merge};
-use policy::{Capacity, Options, Policy, SizeBy, Summary, Task, assemble, forecast, plan_file, policies, tiers};
+use policy::{
+    Capacity, MayUse, Options, Policy, SizeBy, Summary, Task, assemble, forecast, plan_file, policies, tiers,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -138,7 +140,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     // What no output may overwrite.
     let inputs: &Path = args.profile.first().map_or_else(|| Path::new(&args.command[0]), PathBuf::as_path);
     let policy = policies::find(&args.policy)?;
-    let options = Options {
+    let mut options = Options {
         fast: args.fast,
         capacities: by_tier(args.capacity, "--capacity")?,
         coefficients: by_tier(args.coefficient, "--coefficient")?,
@@ -147,11 +149,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Size::Resident => SizeBy::Resident,
         },
         thresholds: args.thresholds,
+        may_use: MayUse::default(),
     };
-    let (observed, said) = match args.by_text {
+    let (observed, mut said) = match args.by_text {
         true => foreseen(&args.command, &args.with, &machine(args.platform.as_deref(), &args.set)?)?,
         false => observed(&args.profile, args.merge, args.sizes.as_deref())?,
     };
+    if let Some((may_use, note)) = text_of(&observed) {
+        options.may_use = may_use;
+        said.push(note);
+    }
     for note in said {
         eprintln!("hearth: {note}");
     }
@@ -207,6 +214,27 @@ fn observed(files: &[PathBuf], merge: Merge, sizes: Option<&Path>) -> Result<(Ob
         said.extend(more);
     }
     Ok((observed, said))
+}
+
+/// What the text of the profiled program says of its phases, if it has marks or operations of MPI, says so, and is still the one that was profiled.
+fn text_of(observed: &Observed) -> Option<(MayUse, String)> {
+    let regions = observed
+        .regions
+        .iter()
+        .any(|r| r.frames.iter().any(|f| f.is_name() || f.module.as_ref().is_some_and(|m| m.is_source())));
+    let mut frames = observed.sites.iter().flat_map(|s| &s.site.frames).filter_map(|f| f.module.as_ref());
+    let module = frames.find(|m| regions && m.is_source())?;
+    let program = Path::new(module.file()?);
+    let now = record::rebuilt::identity(program).ok().filter(|now| now.build_id == module.build_id)?;
+    // Of `mpirun -np 2 ./app 64` the program's arguments are those behind its name.
+    let name = Path::new(&now.path).file_name()?;
+    let at = observed.command.iter().position(|word| Path::new(word).file_name() == Some(name))?;
+    let any = observed.platform.clone().or_else(|| machine(None, &[]).ok())?;
+    let foreseen = counts::foresee(program, &observed.command[at + 1..], &BTreeMap::new(), &any).ok()?;
+    let may_use = foreseen.may_use();
+    let phases = may_use.phases.len();
+    let note = format!("{} says itself which objects {phases} of its phases may use", program.display());
+    (phases > 0).then_some((may_use, note))
 }
 
 /// What the program's text says, and what had to be assumed.

@@ -4,12 +4,14 @@ use crate::output;
 use ::report::words::brief;
 use anyhow::{Result, anyhow, bail};
 use record::{annotated, calls, rebuilt};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 EXAMPLES
   make CC=hearth-cc && hearth sites ./app      what the program says of itself
+  hearth sites --phases ./app                  which phase may use what
   gcc -g app.c -o app && hearth sites ./app    what debug information says of it";
 
 /// Lists the calls in a program or library that allocate, in source form
@@ -18,9 +20,23 @@ EXAMPLES
 pub struct Args {
     /// An executable or a shared library
     file: PathBuf,
+    /// Of each phase of an annotated program (an operation of MPI, or a mark): the sites that may be asked for before the next one begins
+    #[arg(long)]
+    phases: bool,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A phase of the list.
+#[derive(serde::Serialize)]
+struct PhaseRow {
+    /// Id of what begins it, as in profiles.
+    id: String,
+    begins: String,
+    /// The sites that may be asked for; none: something that cannot be followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    may_use: Option<Vec<String>>,
 }
 
 /// A line of the list.
@@ -49,6 +65,9 @@ struct Row {
 
 /// Runs the verb.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if args.phases {
+        return phases(&args);
+    }
     let file = args.file.display();
     let table = annotated::of(&args.file).map_err(|e| anyhow!(e))?;
     let (rows, how) = match table.is_empty() {
@@ -87,6 +106,33 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let number = row.position.as_ref().map_or_else(String::new, |p| format!("{p}  "));
         let inlined = row.inlined.iter().map(|f| format!(", in {}", brief(f))).collect::<String>();
         text += &format!("{number}{what:<14}  {place:<24}  {}{inlined}\n", brief(&row.function));
+    }
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn phases(args: &Args) -> Result<ExitCode> {
+    let machine = crate::plan::machine(None, &[])?;
+    let foreseen = counts::foresee(&args.file, &[], &BTreeMap::new(), &machine).map_err(|e| anyhow!(e))?;
+    let stack = |s: &model::Site| s.frames.iter().map(ToString::to_string).collect::<Vec<_>>().join(", from ");
+    let row = |(begins, asked): &(model::Site, Option<Vec<model::Site>>)| PhaseRow {
+        id: begins.id.to_string(),
+        begins: stack(begins),
+        may_use: asked.as_ref().map(|sites| sites.iter().map(stack).collect()),
+    };
+    let rows: Vec<PhaseRow> = foreseen.phases.iter().map(row).collect();
+    if args.json {
+        output::print(&(serde_json::to_string_pretty(&rows)? + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!("{}: phases: {}\n", args.file.display(), rows.len());
+    for row in &rows {
+        text += &format!("\n{}  {}\n", row.id, row.begins);
+        match &row.may_use {
+            None => text += "  may ask for anything: something in it cannot be followed\n",
+            Some(sites) if sites.is_empty() => text += "  asks for nothing of 4 KiB or more\n",
+            Some(sites) => text += &sites.iter().map(|s| format!("  may ask for {s}\n")).collect::<String>(),
+        }
     }
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -16,12 +16,13 @@ pub mod walk;
 use model::observed::TimePoint;
 use model::{Bytes, Frame, Module, Nanos, Observed, Pattern, Platform, Site, SiteId, SiteKind, SiteUse, SourceLine};
 use object::{Object as _, ObjectSection as _};
+use policy::MayUse;
 use profile::cache::{self, Reuse};
 use record::annotated;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use text::Text;
-use walk::{Kind, Object, Walk};
+use walk::{Kind, Mark, Object, Walk};
 use wire::identity;
 
 /// Name of the section.
@@ -57,10 +58,24 @@ pub struct Foreseen {
     pub sizes_unknown: usize,
     /// Sites of which no access was found: they are taken to be asked for as often as the others are in the mean.
     pub unasked: usize,
-    /// Of each phase that begins with an operation of MPI or a mark, by its id as in a profile: the sites that may be asked for before the next one begins.
-    pub phases: BTreeMap<SiteId, BTreeSet<SiteId>>,
+    /// What begins each phase that the text knows (an operation of MPI, or a mark), and the sites that may be asked for until the next one begins: more than are,
+    /// never fewer; none: something that cannot be followed.
+    pub phases: Vec<(Site, Option<Vec<Site>>)>,
     /// Calls were left out: the program is too large, or its recursion has no end that can be seen.
     pub cut: bool,
+}
+
+impl Foreseen {
+    /// Which sites may be asked for in which phases, of those of which that is known.
+    pub fn may_use(&self) -> MayUse {
+        let known = |(begins, asked): &(Site, Option<Vec<Site>>)| {
+            Some((begins.id, asked.as_ref()?.iter().map(|s| s.id).collect()))
+        };
+        MayUse {
+            sites: self.observed.sites.iter().map(|s| s.site.id).collect(),
+            phases: self.phases.iter().filter_map(known).collect(),
+        }
+    }
 }
 
 /// Reckons what a program asks for when it is started with these arguments. `with` gives numbers for what is unknown by name; `platform` is the machine whose
@@ -124,18 +139,34 @@ pub fn foresee(
         .collect();
     unknowns.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.name.cmp(&b.name)));
     let llc = platform.llc.as_ref().map_or(0.0, |f| f.value.0 as f64);
-    let mut phases: BTreeMap<SiteId, BTreeSet<SiteId>> =
-        walk.marks.iter().filter(|m| **m != 0).map(|m| (SiteId(*m), BTreeSet::new())).collect();
-    for (object, site) in all.iter().zip(&sites) {
-        for mark in &object.moments {
-            if let Some(asked) = walk.marks.get(*mark).and_then(|m| phases.get_mut(&SiteId(*m))) {
-                asked.insert(site.id);
-            }
-        }
-    }
+    let phases = phases(&walk, &all, &sites, |path| heap_site(path, &table, &source));
     let (observed, unasked) = observed(command, &all, sites, llc);
     let sizes_unknown = all.iter().filter(|o| o.bytes.is_none()).count();
     Ok(Foreseen { observed, unknowns, sizes_unknown, unasked, phases, cut: walk.cut })
+}
+
+fn phases(
+    walk: &Walk<'_>,
+    all: &[&Object],
+    sites: &[Site],
+    operation: impl Fn(&[u32]) -> Site,
+) -> Vec<(Site, Option<Vec<Site>>)> {
+    let one = |(n, mark): (usize, &Mark)| {
+        let begins = match mark {
+            Mark::Operation(path) => operation(path),
+            Mark::Name(name) => named_site(name),
+        };
+        let asked = all.iter().zip(sites).filter(|(o, _)| o.moments.contains(&n)).map(|(_, s)| s.clone()).collect();
+        (begins, (!walk.cut && !walk.anything.contains(&n)).then_some(asked))
+    };
+    walk.marks.iter().enumerate().skip(1).map(one).collect()
+}
+
+fn named_site(name: &str) -> Site {
+    let module = Module { path: format!("{}{name}", model::NAMED), build_id: String::new() };
+    let frame = Frame { source: module.line_at(0).into_iter().collect(), module: Some(module), offset: 0 };
+    let id = SiteId(identity::name_id(name.as_bytes()));
+    Site { id, kind: SiteKind::Allocation, apart: None, frames: vec![frame] }
 }
 
 fn mentions(section: &[u8], name: &str) -> bool {
@@ -260,6 +291,7 @@ fn observed(command: Vec<String>, all: &[&Object], sites: Vec<Site>, llc: f64) -
         most_anonymous: None,
         losses: vec![],
         touches: vec![],
+        declared: vec![],
         regions: vec![],
         tiers: vec![],
     };

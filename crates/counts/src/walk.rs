@@ -9,7 +9,6 @@ use crate::formula::{Formula, One, Two};
 use crate::library::{self, Known};
 use crate::text::{Callee, Function, Text};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use wire::identity;
 
 /// Times the program is gone through: pointers that lie in what pointers lead to need one more for each step.
 const PASSES: usize = 4;
@@ -34,6 +33,15 @@ pub enum Kind {
     Arguments,
     /// An argument, by its place.
     Argument(usize),
+}
+
+/// What a phase begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// An operation of MPI, by the positions that lead to it, innermost first.
+    Operation(Vec<u32>),
+    /// A name that the program says (`hearth_phase`), blanks as `_`.
+    Name(String),
 }
 
 /// What is asked of an object.
@@ -154,8 +162,8 @@ pub struct Walk<'a> {
     memory: HashMap<usize, BTreeMap<Option<i64>, Cell>>,
     /// What had to be assumed, by name.
     pub assumed: BTreeMap<String, Assumed>,
-    /// What phases begin with, by number: the id of a name or of a call path; 0 (none) is the program's beginning.
-    pub marks: Vec<u64>,
+    /// What phases begin with, by number; the first one is the program's beginning, a path of nothing.
+    pub marks: Vec<Mark>,
     after: HashMap<(String, i32), BTreeSet<usize>>,
     asking: Vec<String>,
     /// The loops that are being turned: function, number, turns.
@@ -163,6 +171,8 @@ pub struct Walk<'a> {
     calls: usize,
     /// Calls were left out.
     pub cut: bool,
+    /// Moments after which something is asked for of which nobody knows what it is.
+    pub anything: BTreeSet<usize>,
 }
 
 impl<'a> Walk<'a> {
@@ -177,12 +187,13 @@ impl<'a> Walk<'a> {
             numbers: HashMap::new(),
             memory: HashMap::new(),
             assumed: BTreeMap::new(),
-            marks: vec![0],
+            marks: vec![Mark::Operation(vec![])],
             after: HashMap::new(),
             asking: vec![],
             nest: vec![],
             calls: 0,
             cut: false,
+            anything: BTreeSet::new(),
         }
     }
 
@@ -209,6 +220,7 @@ impl<'a> Walk<'a> {
             self.calls = 0;
             self.cut = false;
             self.assumed.clear();
+            self.anything.clear();
             for object in &mut self.objects {
                 object.asked = Asked::default();
                 if matches!(object.kind, Kind::Heap(_)) {
@@ -293,9 +305,13 @@ impl<'a> Walk<'a> {
                             Some(Outcome::Value(value)) => value,
                             Some(Outcome::Mark(mark)) => {
                                 ends = BTreeSet::from([mark]);
+                                self.reaches(&given, moments.iter().chain([&mark]));
                                 Value::default()
                             }
-                            None => Value::default(),
+                            None => {
+                                self.reaches(&given, moments.iter());
+                                Value::default()
+                            }
                         },
                     };
                     result = if result == Value::default() { value } else { result.or(value) };
@@ -322,12 +338,17 @@ impl<'a> Walk<'a> {
             self.asking.clear();
             let count = often * self.number(&access.count, frame).unwrap_or(TURNS);
             let lines = (often * self.number(&access.lines, frame).unwrap_or(TURNS)).max(0.0);
-            if count.is_nan() || count <= RAREST {
-                continue;
-            }
             let asking = std::mem::take(&mut self.asking);
             let base = self.value(&access.base, frame);
             let moments = self.moments(frame.name, &access.after);
+            // However rare it is.
+            base.objects.iter().for_each(|&n| self.objects[n].moments.extend(&moments));
+            if base.objects.is_empty() {
+                self.anything.extend(&moments);
+            }
+            if count.is_nan() || count <= RAREST {
+                continue;
+            }
             let share = 1.0 / base.objects.len().max(1) as f64;
             for name in &asking {
                 self.assumed.entry(name.clone()).or_default().lines += lines;
@@ -348,7 +369,6 @@ impl<'a> Walk<'a> {
                 if !asking.is_empty() {
                     object.asked.assumed += lines * share;
                 }
-                object.moments.extend(&moments);
             }
         }
     }
@@ -498,16 +518,14 @@ impl<'a> Walk<'a> {
         let pointer = |n: usize| given.get(n).map(|g| (g.objects.clone(), g.number.map(|n| n as i64)));
         let value = match library::known(name)? {
             Known::Mark => {
-                let chain =
-                    path.iter().fold(identity::EMPTY_SITE, |c, &p| identity::chain(c, identity::position_token(p)));
-                return Some(Outcome::Mark(self.mark(identity::site_id(chain))));
+                return Some(Outcome::Mark(self.mark(Mark::Operation(path.to_vec()))));
             }
             Known::NamedMark => {
                 let name = given.first()?.objects.iter().find_map(|&n| match &self.objects[n].kind {
                     Kind::Variable(name) => self.text.variables.get(name).map(|v| v.text.as_str()),
                     _ => None,
                 })?;
-                return Some(Outcome::Mark(self.mark(identity::name_id(name.as_bytes()))));
+                return Some(Outcome::Mark(self.mark(Mark::Name(name.to_string()))));
             }
             Known::Allocates(sizes) => {
                 let bytes = sizes.iter().map(|&n| number(n)).try_fold(1.0, |all, n| Some(all * n?));
@@ -620,9 +638,20 @@ impl<'a> Walk<'a> {
         Some(Outcome::Value(value))
     }
 
-    fn mark(&mut self, id: u64) -> usize {
-        self.marks.iter().position(|m| *m == id).unwrap_or_else(|| {
-            self.marks.push(id);
+    /// What is done elsewhere may ask for all that it is given, and for what that leads to.
+    fn reaches<'m>(&mut self, given: &[Value], moments: impl Iterator<Item = &'m usize> + Clone) {
+        let mut open: Vec<usize> = given.iter().flat_map(|g| g.objects.iter().copied()).collect();
+        let mut seen: BTreeSet<usize> = open.iter().copied().collect();
+        while let Some(n) = open.pop() {
+            self.objects[n].moments.extend(moments.clone());
+            let cells = self.memory.get(&n).into_iter().flat_map(BTreeMap::values);
+            open.extend(cells.flat_map(|c| &c.objects).copied().filter(|&o| seen.insert(o)));
+        }
+    }
+
+    fn mark(&mut self, mark: Mark) -> usize {
+        self.marks.iter().position(|m| *m == mark).unwrap_or_else(|| {
+            self.marks.push(mark);
             self.marks.len() - 1
         })
     }

@@ -39,6 +39,7 @@ pub mod traits;
 pub mod travel;
 
 pub use assemble::{Decision, Placement, assemble};
+pub use cost::uses::MayUse;
 pub use error::Error;
 pub use policies::Policy;
 pub use summary::{Summary, TierSummary};

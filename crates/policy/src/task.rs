@@ -120,6 +120,7 @@ impl<'a> Task<'a> {
         self.uses.get_or_init(|| {
             let mut uses = Uses::learned(self.sites(), intervals, told, self.segments());
             uses.declared(self.observed, intervals.len(), self.segments());
+            uses.without(self.observed, &self.options.may_use, intervals.len(), self.segments());
             uses
         })
     }

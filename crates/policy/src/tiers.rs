@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::cost::rest;
+use crate::cost::uses::MayUse;
 use crate::policies::bandwidth_aware::Thresholds;
 use model::{Bytes, Coefficients, Figure, Observed, PlannedSite, Platform, SiteKind, SiteUse, Tier};
 use std::collections::{BTreeMap, HashSet};
@@ -87,6 +88,8 @@ pub struct Options {
     pub size: SizeBy,
     /// Thresholds of the policy `bandwidth-aware`.
     pub thresholds: Thresholds,
+    /// What is known of the program's text of which phase may use which site.
+    pub may_use: MayUse,
 }
 
 /// A tier that a policy fills.

@@ -6,7 +6,7 @@ use common::*;
 use hearth_policy::cost;
 use hearth_policy::policies::exact;
 use hearth_policy::schedule::{self, Place, Step};
-use hearth_policy::{Capacity, Error, Options, Task, forecast, policies};
+use hearth_policy::{Capacity, Error, MayUse, Options, Task, forecast, policies};
 use model::observed::Region;
 use model::*;
 use std::time::Duration;
@@ -466,4 +466,34 @@ fn a_phase_uses_what_the_program_says() {
     let plan = local.decide(&seen, &machine, &options).unwrap();
     assert_eq!(moves_of(&plan), [vec![(1, "cxl", false), (3, "dram", true)]]);
     assert_eq!(plan.phases[0].begins, SiteId(102));
+}
+
+/// What a program's text rules out is not used, whatever an interval seems to show; where the text does not tell of a phase, it stays as learned.
+#[test]
+fn the_text_rules_out_what_an_interval_seems_to_show() {
+    let mut seen = by_turns(&[&[2e5, 0.0, 0.0], &[2e4, 1e5, 0.0], &[0.0, 0.0, 2e5]]);
+    (seen.sites[1].peak, seen.sites[1].largest) = (Bytes(2 * SIZE), Bytes(2 * SIZE));
+    for (n, region) in seen.regions.iter_mut().enumerate() {
+        (region.id, region.number) = (SiteId(100 + n as u64), 1);
+        let module = Module { path: format!("name:phase {n}"), build_id: String::new() };
+        region.frames = vec![Frame { module: Some(module), offset: 0, source: vec![] }];
+    }
+    let local = policies::find("phase-local").unwrap();
+    let planned = |phases: &[(u64, &[u64])]| {
+        let of = |&(phase, sites): &(u64, &[u64])| (SiteId(phase), sites.iter().map(|s| SiteId(*s)).collect());
+        let may_use = MayUse { sites: (1..4).map(SiteId).collect(), phases: phases.iter().map(of).collect() };
+        let plan = local.decide(&seen, &two(), &Options { may_use, ..room(1) }).unwrap();
+        moves_of(&plan)
+            .into_iter()
+            .map(|m| m.into_iter().map(|(s, t, u)| (s, t.to_string(), u)).collect())
+            .collect::<Vec<Vec<_>>>()
+    };
+    let text = |moves: &[(u64, &str, bool)]| moves.iter().map(|(s, t, u)| (*s, t.to_string(), *u)).collect::<Vec<_>>();
+    let late = vec![text(&[(1, "cxl", false), (3, "dram", true)])];
+    assert_eq!(planned(&[]), late);
+    let early = vec![text(&[(1, "cxl", false), (3, "dram", false)]), text(&[(3, "dram", true)])];
+    assert_eq!(planned(&[(100, &[1]), (101, &[2]), (102, &[3])]), early);
+    // It may use the first, too; or nobody knows.
+    assert_eq!(planned(&[(100, &[1]), (101, &[1, 2]), (102, &[3])]), late);
+    assert_eq!(planned(&[(100, &[1]), (102, &[3])]), late);
 }

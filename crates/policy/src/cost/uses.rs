@@ -2,18 +2,30 @@
 //!
 //! There can be several sources of this, and what any of them says is believed. The first is the profile: a site is used in a phase if it is asked
 //! for there at more than a small part of the pace at which it is asked for where it is asked for most. The second is the program, which may say so
-//! (`hearth_phase_uses`).
+//! (`hearth_phase_uses`). What the text of an annotated program says ([`MayUse`]) goes the other way: what no phase that runs at a time can ask for it does not use,
+//! whatever an interval of the timeline, which may be longer than phases are, seems to show.
 //!
 //! An interval of the timeline in which one phase ends and another begins has accesses of both, so the first and the last of a stretch of three and
 //! more teach nothing. A phase that nobody could see may use any site.
 
 use super::demand::Interval;
 use super::segments::Segments;
-use model::{Frame, Observed, SiteId};
-use std::collections::{BTreeSet, HashMap};
+use model::observed::Region;
+use model::{Frame, Nanos, Observed, SiteId};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 /// Of a site's highest pace in a phase so much is chance: samples that came late, lines that were fetched ahead.
 const IDLE: f64 = 0.05;
+
+/// Which sites may be asked for in which phases, by the text of a program: more than are, never fewer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MayUse {
+    /// The sites that the text knows.
+    pub sites: BTreeSet<SiteId>,
+    /// By what a phase begins with (see [`model::observed::Region::id`]): those of them that may be asked for until the next one begins.
+    pub phases: BTreeMap<SiteId, BTreeSet<SiteId>>,
+}
 
 /// For each site the phases, by their numbers in [`Segments`], that may use it.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,21 +71,49 @@ impl Uses {
     /// run is cut into.
     pub fn declared(&mut self, observed: &Observed, intervals: usize, segments: &Segments) {
         let number: HashMap<SiteId, usize> = observed.sites.iter().enumerate().map(|(n, s)| (s.site.id, n)).collect();
-        let starts: Vec<u64> = observed.timeline.iter().map(|p| p.at.0).collect();
-        let ends = starts.iter().skip(1).copied().chain([observed.duration.0]);
-        let middles: Vec<u64> = starts.iter().zip(ends).map(|(start, end)| start.midpoint(end)).collect();
         let of_interval = segments.of_intervals(intervals);
         let named: Vec<_> = observed.regions.iter().filter(|r| r.frames.first().is_some_and(Frame::is_name)).collect();
-        for (n, phase) in named.iter().enumerate() {
+        for (phase, within) in named.iter().zip(spans(observed, &named)) {
             let uses = observed.declared.iter().filter(|(name, _)| *name == phase.id);
             let sites: Vec<usize> = uses.filter_map(|(_, site)| number.get(site).copied()).collect();
-            let until = named.get(n + 1).map_or(observed.duration, |next| next.at);
-            let [from, to] = [phase.at, until].map(|at| middles.partition_point(|middle| *middle < at.0));
-            // One that is shorter than an interval is in the one in which it begins.
-            let begins = starts.partition_point(|start| *start <= phase.at.0).saturating_sub(1);
-            let within = if from < to { from..to } else { begins..begins + 1 };
             for &segment in of_interval.get(within).unwrap_or_default() {
                 sites.iter().for_each(|&site| self.add(site, segment));
+            }
+        }
+    }
+
+    /// Without what the program's text rules out: a phase does not use a site that none of the marks and operations of MPI that it is made of leads to.
+    /// Marks that follow each other closely are not all recorded, but the first ones of each are, so that what a phase is made of is the sum of all its times.
+    pub fn without(&mut self, observed: &Observed, may: &MayUse, intervals: usize, segments: &Segments) {
+        if may.phases.is_empty() {
+            return;
+        }
+        let of_interval = segments.of_intervals(intervals);
+        // Parallel regions are not marks of the text.
+        let is_mark = |frames: &[Frame]| match frames {
+            [one] => one.is_name() || one.module.as_ref().is_some_and(|m| m.is_source()),
+            _ => true,
+        };
+        let marks: Vec<_> = observed.regions.iter().filter(|r| is_mark(&r.frames)).collect();
+        // What runs in each interval; nobody knows what before the first mark.
+        let mut running: Vec<Vec<SiteId>> = vec![Vec::new(); observed.timeline.len()];
+        for (mark, within) in marks.iter().zip(spans(observed, &marks)) {
+            running.get_mut(within).into_iter().flatten().for_each(|ids| ids.push(mark.id));
+        }
+        // What each phase is made of; none: something that the text does not tell of.
+        let mut made_of: Vec<Option<BTreeSet<SiteId>>> = vec![Some(BTreeSet::new()); segments.len()];
+        for (ids, &segment) in running.iter().zip(&of_interval) {
+            match &mut made_of[segment] {
+                Some(all) if !ids.is_empty() && ids.iter().all(|id| may.phases.contains_key(id)) => all.extend(ids),
+                unknown => *unknown = None,
+            }
+        }
+        for (site, s) in observed.sites.iter().enumerate().filter(|(_, s)| may.sites.contains(&s.site.id)) {
+            for (segment, ids) in made_of.iter().enumerate() {
+                let leads = |id: &SiteId| may.phases[id].contains(&s.site.id);
+                if ids.as_ref().is_some_and(|ids| !ids.is_empty() && !ids.iter().any(leads)) {
+                    self.by_site[site].remove(&segment);
+                }
             }
         }
     }
@@ -87,6 +127,20 @@ impl Uses {
     pub fn has(&self, site: usize, segment: usize) -> bool {
         self.by_site[site].contains(&segment)
     }
+}
+
+/// The intervals of the timeline in which each of these runs, until the next one begins: those of which it has the middle, or else the one in which it begins.
+fn spans(observed: &Observed, marks: &[&Region]) -> Vec<Range<usize>> {
+    let starts: Vec<u64> = observed.timeline.iter().map(|p| p.at.0).collect();
+    let ends = starts.iter().skip(1).copied().chain([observed.duration.0]);
+    let middles: Vec<u64> = starts.iter().zip(ends).map(|(start, end)| start.midpoint(end)).collect();
+    let untils = marks.iter().skip(1).map(|next| next.at).chain([observed.duration]);
+    let span = |(mark, until): (&&Region, Nanos)| {
+        let [from, to] = [mark.at, until].map(|at| middles.partition_point(|middle| *middle < at.0));
+        let begins = starts.partition_point(|start| *start <= mark.at.0).saturating_sub(1);
+        if from < to { from..to } else { begins..begins + 1 }
+    };
+    marks.iter().zip(untils).map(span).collect()
 }
 
 /// Of each stretch of intervals that follow each other those that lie in the phase for sure, if there are such.
