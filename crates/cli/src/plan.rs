@@ -249,7 +249,10 @@ fn foreseen(command: &[String], with: &[(String, f64)], machine: &Platform) -> R
         said.push("its calls were not followed to the end (too many, or a recursion without one)".to_string());
     }
     if foreseen.sizes_unknown > 0 {
-        said.push(format!("the size of {} sites is not known, and taken for 1 MiB", foreseen.sizes_unknown));
+        said.push(format!(
+            "the size of {} sites is not known, and taken to be too large for the fast memory, but for a part of each",
+            foreseen.sizes_unknown
+        ));
     }
     if foreseen.unasked > 0 {
         said.push(format!(
@@ -259,9 +262,9 @@ fn foreseen(command: &[String], with: &[(String, f64)], machine: &Platform) -> R
     }
     for u in foreseen.unknowns.iter().filter(|u| u.share >= 0.01).take(MOST_UNKNOWNS) {
         said.push(format!(
-            "{} is not known before the program runs and taken for {:.0} ({:.0}% of all that is asked for rests on it): --with {}=N",
+            "{} is not known before the program runs{} ({:.0}% of all that is asked for rests on it): --with {}=N",
             u.name,
-            u.taken,
+            if u.taken == 0.0 { String::new() } else { format!(" and taken for {:.0}", u.taken) },
             u.share * 100.0,
             u.name
         ));

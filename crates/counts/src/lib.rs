@@ -31,8 +31,8 @@ pub const SECTION: &str = "hearth_counts";
 pub const SAMPLER: &str = "static";
 /// A variable is worth a site from this size on, as when programs are recorded.
 const LEAST: f64 = 4096.0;
-/// For all of a site of which nobody knows the size.
-const UNKNOWN_SIZE: f64 = 1048576.0;
+/// A site of which nobody knows the size counts as large as all others together, and at least as so much, so that it does not take the room of what is known to fit.
+const LEAST_UNKNOWN: f64 = 1073741824.0;
 /// Time that an access takes by itself, in ns: three in a cycle of a processor of 1 GHz.
 const ACCESS_NS: f64 = 0.3;
 
@@ -196,7 +196,9 @@ fn variable_site(name: &str, module: &Module) -> Site {
 
 /// What a profile of such a run would be, and how many sites nothing asks for as far as the text tells.
 fn observed(command: Vec<String>, all: &[&Object], sites: Vec<Site>, llc: f64) -> (Observed, usize) {
-    let size = |o: &Object| o.alive().unwrap_or(UNKNOWN_SIZE);
+    let known: f64 = all.iter().filter_map(|o| o.alive()).sum();
+    let unknown = known.max(LEAST_UNKNOWN);
+    let size = |o: &Object| o.alive().unwrap_or(unknown);
     // In the whole run, which is the unit of time here.
     let uses = |o: &Object| -> Vec<cache::Use> {
         let lines = (size(o) / 64.0).max(1.0);
@@ -241,7 +243,7 @@ fn observed(command: Vec<String>, all: &[&Object], sites: Vec<Site>, llc: f64) -
         SiteUse {
             site,
             objects: number as u64,
-            largest: Bytes(o.bytes.unwrap_or(UNKNOWN_SIZE) as u64),
+            largest: Bytes(o.bytes.unwrap_or(unknown) as u64),
             peak,
             allocated: peak,
             resident: None,

@@ -1,6 +1,6 @@
 //! A plan: site to tier, and why. Kept as TOML that a person can read, edit and diff.
 
-use crate::site::{Frame, SiteId, SiteKind};
+use crate::site::{Frame, Module, SiteId, SiteKind};
 use crate::split::Split;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -62,9 +62,10 @@ pub struct PlannedPhase {
 }
 
 impl PlannedPhase {
-    /// It begins with an operation of MPI: of these the whole call stack is known, of regions and marks one frame.
+    /// It begins with an operation of MPI: of these the whole call stack is known, or positions in an annotated program's source; of regions and marks one frame.
     pub fn is_of_mpi(&self) -> bool {
-        self.frames.len() > 1
+        let source = self.frames.first().and_then(|f| f.module.as_ref()).is_some_and(Module::is_source);
+        source || self.frames.len() > 1
     }
 }
 
@@ -147,13 +148,13 @@ impl Plan {
     /// What a phase begins with, in words.
     pub fn begins(&self, phase: &PlannedPhase) -> String {
         let first = match phase.frames.as_slice() {
-            [frame] => {
-                let function = frame.source.first().map_or_else(|| frame.place(), |line| line.function.clone());
-                format!("beginning {} of {function}", phase.number)
-            }
-            [frame, ..] => {
+            [frame, ..] if phase.is_of_mpi() => {
                 let place = frame.source.first().map_or_else(|| frame.place(), |line| line.to_string());
                 format!("call {} of MPI at {place}", phase.number)
+            }
+            [frame, ..] => {
+                let function = frame.source.first().map_or_else(|| frame.place(), |line| line.function.clone());
+                format!("beginning {} of {function}", phase.number)
             }
             [] => {
                 let site = self.sites.iter().find(|s| s.id == phase.begins);

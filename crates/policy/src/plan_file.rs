@@ -134,8 +134,8 @@ fn write_all(out: &mut String, plan: &Plan, modules: &ModuleNames) -> fmt::Resul
         let label = |id| plan.sites.iter().find(|s| s.id == id).map_or("", |s| &s.label).replace(char::is_control, " ");
         let with = match phase.frames.as_slice() {
             [frame] if frame.is_name() => "the program says this name (hearth_phase)".to_string(),
-            [_] => "a parallel region of the function below".to_string(),
-            [_, ..] => "an operation of MPI, called from here".to_string(),
+            [_, ..] if phase.is_of_mpi() => "an operation of MPI, called from here".to_string(),
+            [_, ..] => "a parallel region of the function below".to_string(),
             [] => format!("an allocation of {}", label(phase.begins)),
         };
         writeln!(out, "begins = {}  # {with}", quoted(&phase.begins.to_string()))?;
