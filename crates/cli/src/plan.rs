@@ -249,10 +249,7 @@ fn foreseen(command: &[String], with: &[(String, f64)], machine: &Platform) -> R
         said.push("its calls were not followed to the end (too many, or a recursion without one)".to_string());
     }
     if foreseen.sizes_unknown > 0 {
-        said.push(format!(
-            "the size of {} sites is not known, and taken to be too large for the fast memory, but for a part of each",
-            foreseen.sizes_unknown
-        ));
+        said.push(format!("the size of {} sites is not known, and taken for 1 MiB", foreseen.sizes_unknown));
     }
     if foreseen.unasked > 0 {
         said.push(format!(

@@ -31,8 +31,8 @@ pub const SECTION: &str = "hearth_counts";
 pub const SAMPLER: &str = "static";
 /// A variable is worth a site from this size on, as when programs are recorded.
 const LEAST: f64 = 4096.0;
-/// A site of which nobody knows the size counts as large as all others together, and at least as so much, so that it does not take the room of what is known to fit.
-const LEAST_UNKNOWN: f64 = 1073741824.0;
+/// For all of a site of which nobody knows the size: hot tables often are sized by what is in them.
+const UNKNOWN_SIZE: f64 = 1048576.0;
 /// Time that an access takes by itself, in ns: three in a cycle of a processor of 1 GHz.
 const ACCESS_NS: f64 = 0.3;
 
@@ -196,9 +196,7 @@ fn variable_site(name: &str, module: &Module) -> Site {
 
 /// What a profile of such a run would be, and how many sites nothing asks for as far as the text tells.
 fn observed(command: Vec<String>, all: &[&Object], sites: Vec<Site>, llc: f64) -> (Observed, usize) {
-    let known: f64 = all.iter().filter_map(|o| o.alive()).sum();
-    let unknown = known.max(LEAST_UNKNOWN);
-    let size = |o: &Object| o.alive().unwrap_or(unknown);
+    let size = |o: &Object| o.alive().unwrap_or(UNKNOWN_SIZE);
     // In the whole run, which is the unit of time here.
     let uses = |o: &Object| -> Vec<cache::Use> {
         let lines = (size(o) / 64.0).max(1.0);
@@ -225,7 +223,8 @@ fn observed(command: Vec<String>, all: &[&Object], sites: Vec<Site>, llc: f64) -
     let misses: f64 = asked.iter().zip(&missed).map(|(a, m)| a * m).sum();
     // Long enough for what it computes; what it waits for the planner adds.
     let duration = Nanos(((accesses * ACCESS_NS + misses) as u64).max(1_000_000));
-    let one = |((o, site), (asked, missed)): ((&&Object, Site), (&f64, &f64))| {
+    // Objects come in the order in which they are first made, so that whoever asks what an over-full plan does knows who was first.
+    let one = |(n, ((o, site), (asked, missed))): (usize, ((&&Object, Site), (&f64, &f64)))| {
         let sum = |lines: &[f64; 2]| lines[0] + lines[1];
         let (loads, stores) = match *asked {
             0.0 => (mean, 0.0),
@@ -243,11 +242,11 @@ fn observed(command: Vec<String>, all: &[&Object], sites: Vec<Site>, llc: f64) -
         SiteUse {
             site,
             objects: number as u64,
-            largest: Bytes(o.bytes.unwrap_or(unknown) as u64),
+            largest: Bytes(o.bytes.unwrap_or(UNKNOWN_SIZE) as u64),
             peak,
             allocated: peak,
             resident: None,
-            first_alloc: Nanos(0),
+            first_alloc: Nanos(n as u64),
             last_free: duration,
             mean_lifetime: duration,
             total_lifetime: Nanos((duration.0 as f64 * number) as u64),
@@ -264,7 +263,7 @@ fn observed(command: Vec<String>, all: &[&Object], sites: Vec<Site>, llc: f64) -
             placed: vec![],
         }
     };
-    let mut sites: Vec<SiteUse> = all.iter().zip(sites).zip(asked.iter().zip(&missed)).map(one).collect();
+    let mut sites: Vec<SiteUse> = all.iter().zip(sites).zip(asked.iter().zip(&missed)).enumerate().map(one).collect();
     sites.sort_by(|a, b| b.misses().total_cmp(&a.misses()).then(a.site.id.cmp(&b.site.id)));
     let timeline = vec![TimePoint {
         at: Nanos(0),
