@@ -45,6 +45,8 @@ constexpr unsigned LARGEST = 20000;
 // A formula longer than this is one that nobody knows the value of.
 constexpr size_t LONGEST = 600;
 constexpr unsigned DEEPEST = 24;
+// A pointer that may be more than so many values is not followed.
+constexpr unsigned MOST_WAYS = 8;
 constexpr double LINE = 64;
 
 std::string number(double v) {
@@ -460,15 +462,18 @@ class Summary {
       return unknown(&phi, "0");
     SetVector<const Value *> all;
     SmallPtrSet<const Value *, 8> seen;
-    collect(&phi, all, seen);
+    bool chased = false;
+    collect(&phi, all, seen, chased);
+    if (all.size() > MOST_WAYS)
+      return unknown(&phi, "0");
     std::vector<std::string> texts;
     for (const Value *v : all)
       texts.push_back(walks(v) ? address(v, depth) : value(v, depth));
     std::sort(texts.begin(), texts.end());
     texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
-    if (texts.size() == 1)
-      return "x " + texts[0];
-    std::string text = "x any " + std::to_string(texts.size());
+    std::string text = chased ? "x chain" : "x";
+    if (texts.size() != 1)
+      text += " any " + std::to_string(texts.size());
     for (const std::string &t : texts)
       text += " " + t;
     return text;
@@ -476,33 +481,33 @@ class Summary {
 
   bool walks(const Value *v) { return isa<GetElementPtrInst>(v) && varies(v); }
 
-  // All that a pointer may be that is passed round a loop; of what a loop finds by following it, the place where it is found.
-  void collect(const Value *v, SetVector<const Value *> &all, SmallPtrSet<const Value *, 8> &seen) {
-    if (!seen.insert(v).second || all.size() > 8)
+  // All that a pointer may be that is passed round a loop. `chased`: and all that it leads to, as the loop follows it (p = p->next).
+  void collect(const Value *v, SetVector<const Value *> &all, SmallPtrSet<const Value *, 8> &seen, bool &chased) {
+    if (!seen.insert(v).second || all.size() > MOST_WAYS)
       return;
     if (auto *phi = dyn_cast<PHINode>(v)) {
       for (const Value *in : phi->incoming_values())
-        collect(in, all, seen);
+        collect(in, all, seen, chased);
     } else if (auto *select = dyn_cast<SelectInst>(v)) {
-      collect(select->getTrueValue(), all, seen);
-      collect(select->getFalseValue(), all, seen);
+      collect(select->getTrueValue(), all, seen, chased);
+      collect(select->getFalseValue(), all, seen, chased);
     } else if (auto *gep = dyn_cast<GetElementPtrInst>(v)) {
       const Value *base = gep->getPointerOperand();
       if (isa<PHINode>(base))
-        collect(base, all, seen);
+        collect(base, all, seen, chased);
       else
         all.insert(v);
     } else if (auto *load = dyn_cast<LoadInst>(v)) {
-      // p = p->next: whatever lies in what p may be.
-      const Value *base = getBase(load->getPointerOperand());
-      if (!seen.contains(base))
+      if (seen.contains(base_of(load->getPointerOperand())))
+        chased = true;
+      else
         all.insert(v);
     } else if (!isa<ConstantPointerNull>(v) && !isa<UndefValue>(v)) {
       all.insert(v);
     }
   }
 
-  static const Value *getBase(const Value *p) {
+  static const Value *base_of(const Value *p) {
     while (true) {
       if (auto *gep = dyn_cast<GEPOperator>(p))
         p = gep->getPointerOperand();
@@ -522,10 +527,10 @@ class Summary {
     std::string text;
     if (auto *gep = dyn_cast<GEPOperator>(base)) {
       if (varies(base) || gep->getNumIndices() == 0)
-        text = "x " + value(getBase(base), depth + 1);
+        text = "x " + value(base_of(base), depth + 1);
       else {
         const SCEV *s = evolution.getSCEV(const_cast<Value *>(base));
-        text = isa<SCEVUnknown>(s) ? "x " + value(getBase(base), depth + 1) : reckoned(s, depth + 1);
+        text = isa<SCEVUnknown>(s) ? "x " + value(base_of(base), depth + 1) : reckoned(s, depth + 1);
       }
     } else if (isa<PHINode>(base) && varies(base)) {
       auto *phi = cast<PHINode>(const_cast<Value *>(base));
@@ -656,6 +661,7 @@ class Summary {
     });
   }
 
+  // A loop that goes back so often turns once more, and at least once.
   static std::string one_more(const std::string &text) {
     if (text.rfind("+ -1 ", 0) == 0)
       return "max 1 " + text.substr(5);
@@ -675,9 +681,9 @@ class Summary {
         if (!p)
           continue;
         std::optional<double> bytes = in_bytes(step(evolution.getSCEV(const_cast<Value *>(p)), l));
-        if (!bytes || *bytes == 0 || isa<AllocaInst>(getBase(p)))
+        if (!bytes || *bytes == 0 || isa<AllocaInst>(base_of(p)))
           continue;
-        return "share " + value(getBase(p)) + " " + number(*bytes) + " " + turns(parent);
+        return "share " + value(base_of(p)) + " " + number(*bytes) + " " + turns(parent);
       }
     }
     return "10";
@@ -873,7 +879,7 @@ class Summary {
     std::vector<Access> all;
     for (Instruction &i : instructions(f)) {
       if (const Value *p = getLoadStorePointerOperand(&i)) {
-        if (isa<AllocaInst>(getBase(p)))
+        if (isa<AllocaInst>(base_of(p)))
           continue;
         all.push_back({&i, p, evolution.getSCEV(const_cast<Value *>(p)), isa<StoreInst>(i), count(i.getParent()), "", true});
       } else if (auto *atomic = dyn_cast<AtomicRMWInst>(&i)) {
@@ -892,7 +898,7 @@ class Summary {
       const Loop *l = loops.getLoopFor(a.at->getParent());
       lines(a);
       bool there = any_of(brought, [&](const Access *b) {
-        return loops.getLoopFor(b->at->getParent()) == l && getBase(b->pointer) == getBase(a.pointer) && finds(*b, a);
+        return loops.getLoopFor(b->at->getParent()) == l && base_of(b->pointer) == base_of(a.pointer) && finds(*b, a);
       });
       if (there)
         a.lines = "0";
@@ -903,7 +909,7 @@ class Summary {
   }
 
   void access(StringRef kind, const std::string &n, const std::string &in_lines, bool walks, const Value *p, const Instruction &at) {
-    std::string often = once(n), lines_of = once(in_lines), base = once(address(getBase(p), 0));
+    std::string often = once(n), lines_of = once(in_lines), base = once(address(base_of(p), 0));
     out << "M\t" << kind << '\t' << often << '\t' << lines_of << '\t' << (walks ? "walks" : "jumps") << '\t' << base << '\t' << moments(at) << '\n';
   }
 

@@ -71,6 +71,8 @@ pub enum Formula {
     At(Box<Formula>),
     /// An address somewhere in what this points into.
     Into(Box<Formula>),
+    /// What this points to, and all that it leads to from there.
+    Chain(Box<Formula>),
     /// One of these.
     Any(Vec<Formula>),
     /// The second if the first is not 0, else the third.
@@ -140,6 +142,7 @@ fn next<'a>(words: &mut impl Iterator<Item = &'a str>, depth: usize) -> Option<F
     }
     match word {
         "@" => return Some(Formula::At(Box::new(inner()?))),
+        "chain" => return Some(Formula::Chain(Box::new(inner()?))),
         "x" => return Some(Formula::Into(Box::new(inner()?))),
         "?" => return Some(Formula::If(Box::new([inner()?, inner()?, inner()?]))),
         "share" => return Some(Formula::Share(Box::new([inner()?, inner()?, inner()?]))),
@@ -185,6 +188,9 @@ mod tests {
         assert_eq!(Formula::read("? < 1 r2 u a.c:5 10 @ + gx 8"), {
             let at = Formula::At(Box::new(two(Two::Add, Formula::Global("x".into()), n(8.0))));
             Some(Formula::If(Box::new([two(Two::Less, n(1.0), Formula::Result(2)), unknown, at])))
+        });
+        assert_eq!(Formula::read("x chain r1"), {
+            Some(Formula::Into(Box::new(Formula::Chain(Box::new(Formula::Result(1))))))
         });
         assert_eq!(Formula::read("x any 2 l0 gy"), {
             let any = Formula::Any(vec![Formula::Local(0), Formula::Global("y".into())]);

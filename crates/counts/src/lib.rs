@@ -157,7 +157,7 @@ fn phases(
             Mark::Name(name) => named_site(name),
         };
         let asked = all.iter().zip(sites).filter(|(o, _)| o.moments.contains(&n)).map(|(_, s)| s.clone()).collect();
-        (begins, (!walk.cut && !walk.anything.contains(&n)).then_some(asked))
+        (begins, (!walk.cut && !walk.astray && !walk.anything.contains(&n)).then_some(asked))
     };
     walk.marks.iter().enumerate().skip(1).map(one).collect()
 }

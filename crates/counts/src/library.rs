@@ -138,6 +138,12 @@ fn begins_phase(name: &str) -> bool {
             && operation != "reduce_local"
 }
 
+/// An operation of MPI that may end what another one has begun, and so touch what that was given.
+pub fn completes(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["mpi_wait", "mpi_test", "mpi_win_"].iter().any(|p| name.starts_with(p))
+}
+
 /// The number at the beginning of a text, as C and Fortran read it.
 pub fn parsed(text: &str) -> Option<f64> {
     let text = text.trim_start();

@@ -112,8 +112,10 @@ impl Value {
         self.objects.extend(more);
         self.objects.sort_unstable();
         self.objects.dedup();
-        // What may be anything is nothing.
-        self.objects.truncate(64);
+        // What may be almost anything is not followed.
+        if self.objects.len() > 64 {
+            self.objects.clear();
+        }
     }
 
     fn or(mut self, other: Value) -> Value {
@@ -173,6 +175,10 @@ pub struct Walk<'a> {
     pub cut: bool,
     /// Moments after which something is asked for of which nobody knows what it is.
     pub anything: BTreeSet<usize>,
+    /// A pointer was written to a place that nobody knows: whoever reads one may find it.
+    pub astray: bool,
+    /// What functions elsewhere were given and may still have.
+    kept: BTreeSet<usize>,
 }
 
 impl<'a> Walk<'a> {
@@ -194,6 +200,8 @@ impl<'a> Walk<'a> {
             calls: 0,
             cut: false,
             anything: BTreeSet::new(),
+            astray: false,
+            kept: BTreeSet::new(),
         }
     }
 
@@ -221,6 +229,7 @@ impl<'a> Walk<'a> {
             self.cut = false;
             self.assumed.clear();
             self.anything.clear();
+            self.astray = false;
             for object in &mut self.objects {
                 object.asked = Asked::default();
                 if matches!(object.kind, Kind::Heap(_)) {
@@ -305,11 +314,12 @@ impl<'a> Walk<'a> {
                             Some(Outcome::Value(value)) => value,
                             Some(Outcome::Mark(mark)) => {
                                 ends = BTreeSet::from([mark]);
-                                self.reaches(&given, moments.iter().chain([&mark]));
+                                let both = moments.iter().copied().chain([mark]).collect();
+                                self.reaches(&given, &both, false, library::completes(callee));
                                 Value::default()
                             }
                             None => {
-                                self.reaches(&given, moments.iter());
+                                self.reaches(&given, &moments, true, true);
                                 Value::default()
                             }
                         },
@@ -323,11 +333,9 @@ impl<'a> Walk<'a> {
         }
         self.accesses(function, &frame, often);
         for (address, value) in &function.writes {
-            let at = self.value(address, &frame);
-            if !at.objects.is_empty() {
-                let value = self.value(value, &frame);
-                self.write(&at.objects, at.number.map(|n| n as i64), &value);
-            }
+            let (at, value) = (self.value(address, &frame), self.value(value, &frame));
+            self.astray |= at.objects.is_empty() && !value.objects.is_empty();
+            self.write(&at.objects, at.number.map(|n| n as i64), &value);
         }
         let mut values = function.values.iter().map(|v| self.value(v, &frame)).collect::<Vec<_>>().into_iter();
         values.next().map_or_else(Value::default, |first| values.fold(first, Value::or))
@@ -402,6 +410,12 @@ impl<'a> Walk<'a> {
                 self.read(&at)
             }
             Formula::Into(pointer) => Value { number: None, ..self.value(pointer, frame) },
+            Formula::Chain(pointer) => {
+                let mut value = self.value(pointer, frame);
+                let all: Vec<usize> = self.led_to(&value.objects).into_iter().collect();
+                value.add_objects(&all);
+                value
+            }
             Formula::Any(all) => {
                 let mut values = all.iter().map(|f| self.value(f, frame)).collect::<Vec<_>>().into_iter();
                 values.next().map_or_else(Value::default, |first| values.fold(first, Value::or))
@@ -638,15 +652,29 @@ impl<'a> Walk<'a> {
         Some(Outcome::Value(value))
     }
 
-    /// What is done elsewhere may ask for all that it is given, and for what that leads to.
-    fn reaches<'m>(&mut self, given: &[Value], moments: impl Iterator<Item = &'m usize> + Clone) {
-        let mut open: Vec<usize> = given.iter().flat_map(|g| g.objects.iter().copied()).collect();
-        let mut seen: BTreeSet<usize> = open.iter().copied().collect();
+    /// What is done elsewhere may ask for all that it is given, and for what that leads to; if it `keeps` what it was given, also later, when something else
+    /// is done elsewhere, as the completion of a transfer.
+    fn reaches(&mut self, given: &[Value], moments: &BTreeSet<usize>, keeps: bool, asks_kept: bool) {
+        let first: Vec<usize> = given.iter().flat_map(|g| g.objects.iter().copied()).collect();
+        let mut all = self.led_to(&first);
+        if keeps {
+            self.kept.extend(&all);
+        }
+        if asks_kept {
+            all.extend(&self.kept);
+        }
+        all.into_iter().for_each(|n| self.objects[n].moments.extend(moments));
+    }
+
+    /// These objects, and all that pointers in them lead to.
+    fn led_to(&self, from: &[usize]) -> BTreeSet<usize> {
+        let mut open = from.to_vec();
+        let mut seen: BTreeSet<usize> = from.iter().copied().collect();
         while let Some(n) = open.pop() {
-            self.objects[n].moments.extend(moments.clone());
             let cells = self.memory.get(&n).into_iter().flat_map(BTreeMap::values);
             open.extend(cells.flat_map(|c| &c.objects).copied().filter(|&o| seen.insert(o)));
         }
+        seen
     }
 
     fn mark(&mut self, mark: Mark) -> usize {
