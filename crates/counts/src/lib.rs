@@ -224,7 +224,8 @@ fn observed(command: Vec<String>, all: &[&Object], sites: Vec<Site>, llc: f64) -
     // Long enough for what it computes; what it waits for the planner adds.
     let duration = Nanos(((accesses * ACCESS_NS + misses) as u64).max(1_000_000));
     // Objects come in the order in which they are first made, so that whoever asks what an over-full plan does knows who was first.
-    let one = |(n, ((o, site), (asked, missed))): (usize, ((&&Object, Site), (&f64, &f64)))| {
+    let one = |(n, site): (usize, Site)| {
+        let (o, asked, missed) = (all[n], &asked[n], missed[n]);
         let sum = |lines: &[f64; 2]| lines[0] + lines[1];
         let (loads, stores) = match *asked {
             0.0 => (mean, 0.0),
@@ -263,7 +264,7 @@ fn observed(command: Vec<String>, all: &[&Object], sites: Vec<Site>, llc: f64) -
             placed: vec![],
         }
     };
-    let mut sites: Vec<SiteUse> = all.iter().zip(sites).zip(asked.iter().zip(&missed)).enumerate().map(one).collect();
+    let mut sites: Vec<SiteUse> = sites.into_iter().enumerate().map(one).collect();
     sites.sort_by(|a, b| b.misses().total_cmp(&a.misses()).then(a.site.id.cmp(&b.site.id)));
     let timeline = vec![TimePoint {
         at: Nanos(0),
