@@ -10,14 +10,12 @@
 
 #include "counts.h"
 
-#include <llvm/ADT/MapVector.h>
 #include <llvm/ADT/PostOrderIterator.h>
 #include <llvm/ADT/SCCIterator.h>
 #include <llvm/ADT/SmallPtrSet.h>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/ADT/StringSet.h>
 #include <llvm/Analysis/BlockFrequencyInfo.h>
-#include <llvm/Analysis/BranchProbabilityInfo.h>
 #include <llvm/Analysis/CallGraph.h>
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ScalarEvolution.h>
@@ -32,7 +30,6 @@
 #include <llvm/Support/Path.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -118,8 +115,6 @@ void unroll_openmp(Module &m) {
         Value *now = at.CreateLoad(at.getInt32Ty(), more);
         at.CreateStore(at.getInt32(0), more);
         next->replaceAllUsesWith(now);
-        // Called no more, and removed with the others below.
-        next->setArgOperand(3, PoisonValue::get(next->getArgOperand(3)->getType()));
         break;
       }
     } else if (name.starts_with("__kmpc_reduce")) {
@@ -127,8 +122,6 @@ void unroll_openmp(Module &m) {
     }
   }
   for (CallInst *call : calls) {
-    if (call->getCalledFunction()->getName().starts_with("__kmpc_alloc_shared"))
-      continue;
     if (!call->getType()->isVoidTy())
       call->replaceAllUsesWith(Constant::getNullValue(call->getType()));
     call->eraseFromParent();
@@ -192,27 +185,24 @@ void flatten(Module &m) {
           recursive.insert(f);
       }
   for (Function *f : order) {
-    for (bool again = true; again;) {
-      again = false;
-      SmallVector<CallBase *> calls;
-      for (Instruction &i : instructions(*f))
-        if (auto *call = dyn_cast<CallBase>(&i))
-          calls.push_back(call);
-      for (CallBase *call : calls) {
-        Function *callee = call->getCalledFunction();
-        if (!callee || callee->isDeclaration() || callee->isInterposable() || callee == f || recursive.contains(callee) ||
-            f->getInstructionCount() + callee->getInstructionCount() > LARGEST)
-          continue;
-        SmallVector<uint32_t> outer = positions_of(*call);
-        InlineFunctionInfo info;
-        if (!InlineFunction(*call, info).isSuccess())
-          continue;
-        for (CallBase *inner : info.InlinedCallSites) {
-          SmallVector<uint32_t> path = positions_of(*inner);
-          if (path.empty() || path.back() != 0)
-            path.append(outer);
-          counts::set_positions(*inner, path);
-        }
+    SmallVector<CallBase *> calls;
+    for (Instruction &i : instructions(*f))
+      if (auto *call = dyn_cast<CallBase>(&i))
+        calls.push_back(call);
+    for (CallBase *call : calls) {
+      Function *callee = call->getCalledFunction();
+      if (!callee || callee->isDeclaration() || callee->isInterposable() || callee == f || recursive.contains(callee) ||
+          f->getInstructionCount() + callee->getInstructionCount() > LARGEST)
+        continue;
+      SmallVector<uint32_t> outer = positions_of(*call);
+      InlineFunctionInfo info;
+      if (!InlineFunction(*call, info).isSuccess())
+        continue;
+      for (CallBase *inner : info.InlinedCallSites) {
+        SmallVector<uint32_t> path = positions_of(*inner);
+        if (path.empty() || path.back() != 0)
+          path.append(outer);
+        counts::set_positions(*inner, path);
       }
     }
     simplify(*f, true);
@@ -285,7 +275,7 @@ class Summary {
   }
 
   std::string global(const GlobalValue *g) {
-      return "g" + name_of(*g);
+    return "g" + name_of(*g);
   }
 
   bool varies(const Value *v) {
@@ -882,8 +872,8 @@ class Summary {
         if (isa<AllocaInst>(base_of(p)))
           continue;
         all.push_back({&i, p, evolution.getSCEV(const_cast<Value *>(p)), isa<StoreInst>(i), count(i.getParent()), "", true});
-      } else if (auto *atomic = dyn_cast<AtomicRMWInst>(&i)) {
-        const Value *at = atomic->getPointerOperand();
+      } else if (isa<AtomicRMWInst>(i) || isa<AtomicCmpXchgInst>(i)) {
+        const Value *at = i.getOperand(0);
         all.push_back({&i, at, evolution.getSCEV(const_cast<Value *>(at)), true, count(i.getParent()), "", true});
       } else if (auto *whole = dyn_cast<MemIntrinsic>(&i)) {
         std::string n = times(count(i.getParent()), "/ " + value(whole->getLength()) + " 8");

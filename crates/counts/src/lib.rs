@@ -59,7 +59,7 @@ pub struct Foreseen {
     /// Sites of which no access was found: they are taken to be asked for as often as the others are in the mean.
     pub unasked: usize,
     /// What begins each phase that the text knows (an operation of MPI, or a mark), and the sites that may be asked for until the next one begins: more than are,
-    /// never fewer; none: something that cannot be followed.
+    /// as far as this text tells all; none: something that cannot be followed.
     pub phases: Vec<(Site, Option<Vec<Site>>)>,
     /// Calls were left out: the program is too large, or its recursion has no end that can be seen.
     pub cut: bool,

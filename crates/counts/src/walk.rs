@@ -175,7 +175,8 @@ pub struct Walk<'a> {
     pub cut: bool,
     /// Moments after which something is asked for of which nobody knows what it is.
     pub anything: BTreeSet<usize>,
-    /// A pointer was written to a place that nobody knows: whoever reads one may find it.
+    /// Something cannot be followed that may ask for anything in any phase: a pointer written to a place that nobody knows, a function that is called through one,
+    /// called back, or started as a thread.
     pub astray: bool,
     /// What functions elsewhere were given and may still have.
     kept: BTreeSet<usize>,
@@ -297,6 +298,8 @@ impl<'a> Walk<'a> {
                     Callee::Name(name) => vec![name],
                     Callee::Pointer(pointer) => self.functions(pointer, &frame),
                 };
+                // Whatever is called there may ask for anything.
+                self.astray |= callees.is_empty();
                 let share = times / callees.len().max(1) as f64;
                 let outside = self.nest.len();
                 for &l in &call.loops {
@@ -621,6 +624,8 @@ impl<'a> Walk<'a> {
                     }
                     _ => None,
                 })?;
+                // It may go on in any phase that follows.
+                self.astray = true;
                 let argument = given.get(argument).cloned().unwrap_or_default();
                 self.call(callee, vec![argument], often, &[], before, depth + 1);
                 Value::of(0.0)
@@ -633,6 +638,7 @@ impl<'a> Walk<'a> {
                     let array = self.read(&at);
                     let size = bytes(self, &array);
                     for &n in &array.objects {
+                        self.objects[n].moments.extend(before);
                         let asked = &mut self.objects[n].asked;
                         let (count, lines) = match store {
                             true => (&mut asked.stores, &mut asked.store_lines[0]),
@@ -657,6 +663,12 @@ impl<'a> Walk<'a> {
     fn reaches(&mut self, given: &[Value], moments: &BTreeSet<usize>, keeps: bool, asks_kept: bool) {
         let first: Vec<usize> = given.iter().flat_map(|g| g.objects.iter().copied()).collect();
         let mut all = self.led_to(&first);
+        // What calls back may do so at any time.
+        let is_function = |n: &usize| match &self.objects[*n].kind {
+            Kind::Variable(name) => self.text.functions.contains_key(name),
+            _ => false,
+        };
+        self.astray |= all.iter().any(is_function);
         if keeps {
             self.kept.extend(&all);
         }

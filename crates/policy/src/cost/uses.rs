@@ -18,7 +18,7 @@ use std::ops::Range;
 /// Of a site's highest pace in a phase so much is chance: samples that came late, lines that were fetched ahead.
 const IDLE: f64 = 0.05;
 
-/// Which sites may be asked for in which phases, by the text of a program: more than are, never fewer.
+/// Which sites may be asked for in which phases, by the text of a program: more than are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MayUse {
     /// The sites that the text knows.
