@@ -128,24 +128,32 @@ void unroll_openmp(Module &m) {
   }
 }
 
-void simplify(Function &f, bool whole) {
+// LLVM's analyses, as its passes want them.
+struct Analyses {
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager parts;
   ModuleAnalysisManager modules;
   PassBuilder builder;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(parts);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, parts, modules);
+
+  Analyses() {
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(parts);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, parts, modules);
+  }
+};
+
+void simplify(Function &f, bool whole) {
+  Analyses analyses;
   FunctionPassManager passes;
   const char *steps = whole ? "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-simplify,lcssa,loop-mssa(loop-rotate,licm),sroa,instcombine<no-verify-fixpoint>,"
                               "gvn,loop-simplify,lcssa,loop(indvars),loop-mssa(licm),instcombine<no-verify-fixpoint>,simplifycfg,loop-simplify,lcssa"
                             : "sroa,early-cse,simplifycfg";
-  if (Error e = builder.parsePassPipeline(passes, steps))
+  if (Error e = analyses.builder.parsePassPipeline(passes, steps))
     report_fatal_error(std::move(e));
-  passes.run(f, functions);
+  passes.run(f, analyses.functions);
 }
 
 // Positions that lead from a function to a call in it (counts.h); those of a call that was put elsewhere with the function go on with that one's. They are
@@ -1051,23 +1059,14 @@ std::string counts::of(const Module &original) {
   flatten(m);
   std::string text;
   raw_string_ostream out(text);
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager parts;
-  ModuleAnalysisManager modules;
-  PassBuilder builder;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(parts);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, parts, modules);
+  Analyses analyses;
   for (Function &f : m) {
     if (f.isDeclaration())
       continue;
     // What was put into all of its callers is not asked for by itself.
     if (f.isDiscardableIfUnused() && f.use_empty())
       continue;
-    Summary(f, out, functions).write();
+    Summary(f, out, analyses.functions).write();
   }
   std::string start;
   raw_string_ostream of_variables(start);

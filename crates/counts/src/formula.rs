@@ -105,24 +105,23 @@ fn next<'a>(words: &mut impl Iterator<Item = &'a str>, depth: usize) -> Option<F
     }
     let word = words.next()?;
     let mut inner = || next(words, depth + 1);
-    let two = |op: Two| Some(op);
     let op = match word {
-        "+" => two(Two::Add),
-        "-" => two(Two::Sub),
-        "*" => two(Two::Mul),
-        "/" => two(Two::Div),
-        "div" => two(Two::Whole),
-        "%" => two(Two::Rest),
-        "shl" => two(Two::Left),
-        "shr" => two(Two::Right),
-        "and" => two(Two::And),
-        "min" => two(Two::Min),
-        "max" => two(Two::Max),
-        "pow" => two(Two::Power),
-        "<" => two(Two::Less),
-        "<=" => two(Two::AtMost),
-        "==" => two(Two::Same),
-        "!=" => two(Two::Other),
+        "+" => Some(Two::Add),
+        "-" => Some(Two::Sub),
+        "*" => Some(Two::Mul),
+        "/" => Some(Two::Div),
+        "div" => Some(Two::Whole),
+        "%" => Some(Two::Rest),
+        "shl" => Some(Two::Left),
+        "shr" => Some(Two::Right),
+        "and" => Some(Two::And),
+        "min" => Some(Two::Min),
+        "max" => Some(Two::Max),
+        "pow" => Some(Two::Power),
+        "<" => Some(Two::Less),
+        "<=" => Some(Two::AtMost),
+        "==" => Some(Two::Same),
+        "!=" => Some(Two::Other),
         _ => None,
     };
     if let Some(op) = op {

@@ -175,13 +175,12 @@ fn mentions(section: &[u8], name: &str) -> bool {
 }
 
 fn heap_site(path: &[u32], table: &annotated::Table, source: &Module) -> Site {
-    let chain = path.iter().fold(identity::EMPTY_SITE, |c, &p| identity::chain(c, identity::position_token(p)));
     let frame = |&p: &u32| Frame {
         module: Some(source.clone()),
         offset: p.into(),
         source: table.line(p.into()).into_iter().collect(),
     };
-    let id = SiteId(identity::site_id(chain));
+    let id = SiteId(identity::path_id(path.iter().copied()));
     Site { id, kind: SiteKind::Allocation, apart: None, frames: path.iter().map(frame).collect() }
 }
 
@@ -197,17 +196,11 @@ fn variable_site(name: &str, module: &Module) -> Site {
 /// What a profile of such a run would be, and how many sites nothing asks for as far as the text tells.
 fn observed(command: Vec<String>, all: &[&Object], sites: Vec<Site>, llc: f64) -> (Observed, usize) {
     let size = |o: &Object| o.alive().unwrap_or(UNKNOWN_SIZE);
-    // In the whole run, which is the unit of time here.
+    // In the whole run, which is the unit of time here. Walked over and jumped about in, it takes its room in the cache once.
     let uses = |o: &Object| -> Vec<cache::Use> {
         let lines = (size(o) / 64.0).max(1.0);
-        let of = |how: usize| {
-            let asked = o.asked.load_lines[how] + o.asked.store_lines[how];
-            cache::Use { lines, reuse: Reuse { lambda: asked / lines, even: how == 0 } }
-        };
-        // One memory, walked over and jumped about in: it takes its room in the cache once.
-        let (walks, jumps) = (of(0), of(1));
-        let lambda = walks.reuse.lambda + jumps.reuse.lambda;
-        vec![cache::Use { lines, reuse: Reuse { lambda, even: walks.reuse.lambda >= jumps.reuse.lambda } }]
+        let [walks, jumps] = [0, 1].map(|how| o.asked.load_lines[how] + o.asked.store_lines[how]);
+        vec![cache::Use { lines, reuse: Reuse { lambda: (walks + jumps) / lines, even: walks >= jumps } }]
     };
     let all_uses: Vec<Vec<cache::Use>> = all.iter().map(|o| uses(o)).collect();
     let tc = cache::characteristic_time(&all_uses, llc / 64.0);

@@ -46,9 +46,7 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
         let stack = site.kind != SiteKind::Static && !site.frames.iter().any(is_source);
         let Some(paths) = stack.then(|| lines.paths(&site.frames)).filter(|p| !p.is_empty()) else { continue };
         for path in paths {
-            let chain =
-                path.iter().fold(identity::EMPTY_SITE, |c, p| identity::chain(c, identity::position_token(p.0)));
-            let id = identity::site_id(chain);
+            let id = identity::path_id(path.iter().map(|p| p.0));
             let id = SiteId(number(site).map_or(id, |n| identity::apart_id(id, n)));
             if !taken.insert(id) {
                 continue;
@@ -71,9 +69,7 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
         let operation =
             phase.is_of_mpi().then(|| lines.paths(&phase.frames)).and_then(|paths| paths.into_iter().next());
         if let Some(path) = operation {
-            let chain =
-                path.iter().fold(identity::EMPTY_SITE, |c, p| identity::chain(c, identity::position_token(p.0)));
-            phase.begins = SiteId(identity::site_id(chain));
+            phase.begins = SiteId(identity::path_id(path.iter().map(|p| p.0)));
             phase.frames = path.iter().map(&frame).collect();
         } else if let Some(site) = now.get(&phase.begins).and_then(|sites| sites.first()) {
             phase.begins = site.id;

@@ -3,7 +3,7 @@
 //! What `hearth-cc` and its sisters compile (`compiler/sites.cpp`) writes the call path into a thread-local variable before each call that may allocate, and
 //! clears it afterwards. Then no stack has to be walked, and the site is the same whatever the compiler has made of the source.
 
-use wire::identity::{self, EMPTY_SITE};
+use wire::identity;
 
 // A program of tests has the variable within.
 #[cfg(test)]
@@ -81,9 +81,7 @@ impl Path {
     /// The id of the site.
     #[inline(always)]
     pub fn site_id(self) -> u64 {
-        identity::site_id(
-            self.positions().fold(EMPTY_SITE, |chain, p| identity::chain(chain, identity::position_token(p))),
-        )
+        identity::path_id(self.positions())
     }
 }
 

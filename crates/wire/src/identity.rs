@@ -64,6 +64,12 @@ pub const fn position_token(position: u32) -> u64 {
     mix(0x736f_7572_6365 ^ mix(position as u64))
 }
 
+/// The site id of a call path in an annotated program: positions, innermost first.
+#[inline(always)]
+pub fn path_id(positions: impl IntoIterator<Item = u32>) -> u64 {
+    site_id(positions.into_iter().fold(EMPTY_SITE, |all, position| chain(all, position_token(position))))
+}
+
 /// A number for a text.
 pub fn text_id(text: &[u8]) -> u64 {
     hash_bytes(0x7465_7874, text).max(1)
