@@ -256,8 +256,8 @@ fn stored(lab: &Lab, placement: &str, arguments: &[&str]) -> (Ended, Value, Vec<
     (ended, figures["landing"].clone(), lines.filter(|l: &Value| l["event"] == "decision").collect())
 }
 
-/// hot-stores.rhai: without it the object that is read comes to fast memory, and small ones too; with it the one that is written, and none of the small ones. The order
-/// alone counts with this trigger.
+/// hot-stores.rhai: without it the object that is read comes to fast memory, and small ones too; with it the one that is written, and none of the small ones beyond those
+/// that the kernel has put there. The order alone counts with this trigger.
 #[test]
 fn the_documents_priority_brings_what_is_written_and_nothing_small() {
     let lab = Lab::enter();
@@ -269,7 +269,8 @@ fn the_documents_priority_brings_what_is_written_and_nothing_small() {
     assert!(read >= 0.99 && written < 0.4 && small > 0.2, "{}", ended.stdout);
     let (ended, did, _) = stored(&lab, "live/interval=5ms/trigger=time=20/priority=script=hot-stores.rhai", &arguments);
     let [read, written, small] = fast(&ended);
-    assert!(written >= 0.99 && read < 0.4 && small == 0.0, "{}", ended.stdout);
+    let before = share(pages(&ended, "small", false), 0);
+    assert!(written >= 0.99 && read < 0.4 && small <= before, "{}", ended.stdout);
     assert_eq!(did["notes"], serde_json::json!([]));
 }
 

@@ -10,6 +10,7 @@ use crate::routines::{Routine, Value};
 use crate::shares::Guarantees;
 use crate::trigger::Swap;
 use model::Bytes;
+use std::collections::BTreeMap;
 
 /// What there is of a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,32 +137,36 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         claim.or_else(fits).unwrap_or(last)
     };
     let targets: Vec<usize> = claims.iter().zip(&items).map(target).collect();
-    // What takes room in a faster tier than it should: items, and what share of them is there. The least important last, so that it is taken first.
-    let mut victims: Vec<Vec<(usize, f64)>> = vec![Vec::new(); rooms.len()];
+    let group_of = |process: usize| judge.guarantees.map_or(0, |g| g.group(process));
+    let mut victims: Vec<Victims> = vec![Victims::default(); rooms.len()];
     for (i, (_, item)) in items.iter().enumerate() {
-        let parts = item.parts(rooms.len()).into_iter().filter(|(k, share)| targets[i] > *k && *share > 0.0);
-        parts.for_each(|(k, share)| victims[k].push((i, share)));
+        let group = group_of(item.process);
+        for (k, share) in item.parts(rooms.len()).into_iter().filter(|(_, share)| *share > 0.0) {
+            let victim = Victim { item: i, bytes: (item.bytes as f64 * share) as u64, share, group };
+            victims[k].holds(&victim, targets[i] > k);
+        }
+        if let Some(k) = claims[i] {
+            victims[k].claimed(group, item.bytes);
+        }
     }
     let mut used: Vec<u64> = rooms.iter().map(|r| r.used).collect();
     let mut moves: Vec<(usize, Move)> = Vec::new();
-    let make_room = |(i, share): (usize, f64), from: usize, used: &mut [u64]| -> Move {
-        let item = &items[i].1;
-        let bytes = (item.bytes as f64 * share) as u64;
-        let to = if used[targets[i]] + bytes <= most(targets[i]) { targets[i] } else { last };
+    let make_room = |victim: &Victim, from: usize, used: &mut [u64]| -> Move {
+        let Victim { item, bytes, share, .. } = *victim;
+        let to = if used[targets[item]] + bytes <= most(targets[item]) { targets[item] } else { last };
         used[from] = used[from].saturating_sub(bytes);
         used[to] += bytes;
-        Move::of(item, share, from, to, judge.now)
+        Move::of(&items[item].1, share, from, to, judge.now)
     };
     // What is taken of a tier beyond its share leaves before anything comes. That serves all that comes and is weighed against all of it: no single
     // one would be worth it.
     let mut over: Vec<Vec<Move>> = vec![Vec::new(); last];
     for k in (0..last).rev() {
         while used[k] > most(k) {
-            let Some(victim) = victims[k].pop() else { break };
-            over[k].push(make_room(victim, k, &mut used));
+            let Some(victim) = victims[k].take(None) else { break };
+            over[k].push(make_room(&victim, k, &mut used));
         }
     }
-    let group_of = |process: usize| judge.guarantees.map_or(0, |g| g.group(process));
     // Where groups take what is their own, it does not matter what those lose who had borrowed it.
     let sum = |moves: &[Move], takers: &[usize]| {
         let counts = |m: &&Move| takers.is_empty() || takers.contains(&group_of(m.process));
@@ -180,27 +185,32 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         let Some((from, _)) = slower().next() else { continue };
         let missing: f64 = slower().map(|(_, share)| share).sum();
         let bytes = (item.bytes as f64 * missing) as u64;
-        let before = (used.clone(), victims[to].len());
+        let before = used.clone();
+        let lacks = claims[i].is_some() && victims[to].lacks(group_of(item.process), bytes);
         let (mut group, mut taken) = (Vec::new(), Vec::new());
         while used[to] + bytes > most(to) {
-            let Some(victim) = victims[to].pop() else { break };
+            let Some(victim) = victims[to].take(Some(group_of(item.process))) else { break };
+            group.push(make_room(&victim, to, &mut used));
             taken.push(victim);
-            group.push(make_room(victim, to, &mut used));
         }
         group.push(Move::of(item, missing, from, to, judge.now));
         let taker = claims[i].map(|_| group_of(item.process));
-        let swap = sum(&group, taker.as_slice());
+        let mut swap = sum(&group, taker.as_slice());
+        if lacks {
+            // Which of its objects a group has there may be chance; that it has so many is not.
+            swap.doubt = 0.0;
+        }
         if used[to] + bytes <= most(to) && (judge.worth)(&swap) {
             used[to] += bytes;
             used[from] = used[from].saturating_sub(bytes);
+            victims[to].came(group_of(item.process), bytes);
             moves.extend(group.into_iter().map(|m| (to, m)));
             coming[to].add(swap, taker);
             refused = 0;
             continue;
         }
-        used = before.0;
-        victims[to].extend(taken.into_iter().rev());
-        debug_assert_eq!(victims[to].len(), before.1);
+        used = before;
+        taken.into_iter().rev().for_each(|victim| victims[to].put_back(victim));
         refused += 1;
         if refused >= REFUSALS {
             break;
@@ -219,6 +229,75 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
     }
     all.extend(moves.into_iter().filter(|(to, _)| !coming[*to].stays).map(|(_, m)| m));
     all
+}
+
+/// What takes room in a faster tier than it should.
+#[derive(Clone, Debug)]
+struct Victim {
+    /// Its place among the items, the most important first.
+    item: usize,
+    /// What of it is there.
+    bytes: u64,
+    /// The same, of all of it.
+    share: f64,
+    group: usize,
+}
+
+/// What may be taken out of a tier. Nothing of a group's part is taken for another one: what the group would have there instead may never come, since it is hardly hotter.
+#[derive(Clone, Default)]
+struct Victims {
+    groups: BTreeMap<usize, Group>,
+}
+
+#[derive(Clone, Default)]
+struct Group {
+    /// Bytes of it that are there.
+    used: u64,
+    /// Bytes that its part has a place for.
+    claimed: u64,
+    /// The least important last, so that it is taken first.
+    victims: Vec<Victim>,
+}
+
+impl Victims {
+    fn holds(&mut self, v: &Victim, too_much: bool) {
+        let group = self.groups.entry(v.group).or_default();
+        group.used += v.bytes;
+        group.victims.extend(too_much.then(|| v.clone()));
+    }
+
+    fn claimed(&mut self, group: usize, bytes: u64) {
+        self.groups.entry(group).or_default().claimed += bytes;
+    }
+
+    fn came(&mut self, group: usize, bytes: u64) {
+        self.groups.entry(group).or_default().used += bytes;
+    }
+
+    /// A group has so many bytes less there than it may count on.
+    fn lacks(&self, group: usize, bytes: u64) -> bool {
+        self.groups.get(&group).is_some_and(|g| g.used + bytes <= g.claimed)
+    }
+
+    /// The least important that may leave, for something of a group or for nothing yet.
+    fn take(&mut self, taker: Option<usize>) -> Option<Victim> {
+        let may = |(number, group): &(&usize, &mut Group)| {
+            let own = taker == Some(**number);
+            group.victims.last().is_some_and(|v| own || group.used >= group.claimed + v.bytes)
+        };
+        let least = |(_, group): &(&usize, &mut Group)| group.victims.last().map(|v| v.item);
+        let (_, group) = self.groups.iter_mut().filter(may).max_by_key(least)?;
+        let victim = group.victims.pop()?;
+        group.used -= victim.bytes;
+        Some(victim)
+    }
+
+    /// It has been taken for nothing. The one that was taken last comes back first.
+    fn put_back(&mut self, victim: Victim) {
+        let group = self.groups.entry(victim.group).or_default();
+        group.used += victim.bytes;
+        group.victims.push(victim);
+    }
 }
 
 /// What comes into a tier.
@@ -369,5 +448,23 @@ mod tests {
         // What the second one does not use is lent.
         let cold = [items[0], items[1], of(1, item(3, 8, 1, 0.0))];
         assert_eq!(shared("fill=1", &cold, &rooms, gains, Some(&guarantees(["a", "b"]))), []);
+    }
+
+    /// What is hottest of the second group is in the slow tier, but not by so much that it is worth moving: what the group has instead is not for the first one to take.
+    #[test]
+    fn nobody_takes_what_a_group_has_of_its_part() {
+        let shares = Shares::new(By::Command, &[], &[]).expect("good");
+        let guarantees = Guarantees::new(&shares, ["a", "b"].map(Some).into_iter());
+        let of = |process, item| Item { process, ..item };
+        let items = [
+            of(0, item(1, 8, 0, 900.0)),
+            of(0, item(2, 8, 1, 800.0)),
+            of(1, item(3, 8, 1, 5.1)),
+            of(1, item(4, 8, 0, 5.0)),
+        ];
+        let worth: &dyn Fn(&Swap) -> bool = &|swap| swap.gain > 20.0 * swap.cost;
+        let rooms = [(16, 16), (100, 16)];
+        assert_eq!(shared("fill=1", &items, &rooms, worth, Some(&guarantees)), []);
+        assert_eq!(shared("fill=1", &items, &rooms, worth, None), [(4, 1), (2, 0)]);
     }
 }
