@@ -210,6 +210,14 @@ static inline uint64_t *earliest(uint64_t *buffers, unsigned count) {
   return best;
 }
 
+/* Of the time that a load takes, what no load before it takes too: misses that are under way together are waited for once. */
+static inline uint64_t alone(struct vcpu *v, uint64_t start, uint64_t done) {
+  uint64_t from = start > v->loads_done ? start : v->loads_done;
+  if (done <= from) return 0;
+  v->loads_done = done;
+  return done - from;
+}
+
 /* Fetches a line into the L2 ahead of its use. False if it had to be let go. */
 static bool fetch_ahead(struct vcpu *v, uint64_t line, uint64_t t) {
   if (cache_find(l2_of(v), line) >= 0) return true;
@@ -357,9 +365,10 @@ void core_miss(struct vcpu *v, struct insn *insn, qemu_plugin_meminfo_t info, ui
       uint64_t *buffer = earliest(v->fill, FILLS);
       if (*buffer < done) *buffer = done;
     }
+    uint64_t waits = store ? 0 : alone(v, start, done);
     if (second->line[at] & FETCHED) {
       second->line[at] &= ~FETCHED;
-      sample_miss(v, insn, address, memory_tier(line), start, done, store, true);
+      sample_miss(v, insn, address, memory_tier(line), start, done, waits, store, true);
     }
   } else {
     seen->l2_misses++;
@@ -367,12 +376,14 @@ void core_miss(struct vcpu *v, struct insn *insn, qemu_plugin_meminfo_t info, ui
     if (*buffer > start) start = *buffer;
     if (cache_find(&llc, line) >= 0) {
       done = start + LLC_PS;
+      if (!store) alone(v, start, done);
     } else {
       done = memory_read(v, line, start, store ? FETCH_STORE : FETCH_LOAD, &tier);
+      uint64_t waits = store ? 0 : alone(v, start, done);
       if (!store) seen->tier[tier].latency_ps += done - start;
       held = llc_put(v, line, start);
       if (v->in_kernel) sample_traffic(v, line, WINDOW_BESIDE, start);
-      else sample_miss(v, insn, address, tier, start, done, store, false);
+      else sample_miss(v, insn, address, tier, start, done, waits, store, false);
     }
     held += l2_put(v, line, 0, done, start);
     *buffer = done + held;

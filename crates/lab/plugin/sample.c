@@ -134,13 +134,14 @@ static void put(struct vcpu *v, struct window_sample with, uint64_t start) {
 }
 
 void sample_miss(struct vcpu *v, const struct insn *insn, uint64_t address, unsigned tier, uint64_t start, uint64_t done,
-                 bool store, bool ahead) {
+                 uint64_t alone, bool store, bool ahead) {
   if (!window->period || !v->pid || (int64_t)insn->ip < 0 || (int64_t)address < 0 || !due(v, &v->countdown, 1)) return;
   put(v,
       (struct window_sample){.ip = insn->ip,
                              .address = address,
                              .pid = v->pid,
                              .latency_ns = store ? 0 : (uint32_t)((done - start) / 1000),
+                             .alone_ns = (uint32_t)(alone / 1000),
                              .store = store,
                              .tier = (uint8_t)tier,
                              .ahead = ahead,

@@ -11,7 +11,7 @@ void sample_page_table(struct vcpu *v);
 void sample_process(struct vcpu *v);
 /* A demand access got its line from memory: now, or because the prefetcher had asked for it (`ahead`). */
 void sample_miss(struct vcpu *v, const struct insn *insn, uint64_t address, unsigned tier, uint64_t start, uint64_t done,
-                 bool store, bool ahead);
+                 uint64_t alone, bool store, bool ahead);
 /* This memory is accessed: lines of it that are moved later are told as the process's. */
 void sample_owner(struct vcpu *v, uint64_t address, uint64_t line, bool store, uint64_t t);
 /* A physical line was written back, or read beside all misses. */

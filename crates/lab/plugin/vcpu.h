@@ -90,6 +90,7 @@ struct vcpu {
   uint64_t store[STORES]; /* when each of the last stores that missed is done */
   unsigned store_at;
   uint64_t fill[FILLS], fetch[FETCHES]; /* when each buffer is free */
+  uint64_t loads_done; /* when all loads so far are done */
   struct stream stream[STREAM_SETS][STREAM_WAYS];
   uint8_t stream_next[STREAM_SETS];
   uint64_t tlb[TLB_SETS][TLB_WAYS];

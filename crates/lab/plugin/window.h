@@ -9,7 +9,7 @@
 #define HEARTH_WINDOW_H
 #include <stdint.h>
 
-#define WINDOW_MAGIC 0x3142414c48545248ull /* "HRTHLAB1" */
+#define WINDOW_MAGIC 0x3242414c48545248ull /* "HRTHLAB2" */
 #define WINDOW_VCPUS 8
 #define WINDOW_TIERS 4
 #define WINDOW_STEPS 8192     /* points of the bandwidth series */
@@ -62,7 +62,8 @@ struct window_sample {
   uint8_t traffic; /* enum window_traffic: of all but misses time, address and pid are told */
   uint8_t unused[3];
   uint32_t count;  /* it stands for so many times the period */
-  uint64_t unused_too;
+  uint32_t alone_ns; /* of the latency, what no load before it was under way for */
+  uint32_t unused_too;
 };
 
 enum window_traffic {

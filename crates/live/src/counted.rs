@@ -70,7 +70,18 @@ mod tests {
         table.add(0x10_0000, 8192, 1 << 30, record(0));
         let miss = |addr| {
             let (line, source) = (Line::Missed, Source::Memory);
-            Miss { time_ns: 0, addr, ip: 0, latency_ns: 0, store: false, ahead: false, weight: 10, source, line }
+            Miss {
+                time_ns: 0,
+                addr,
+                ip: 0,
+                latency_ns: 0,
+                alone_ns: None,
+                store: false,
+                ahead: false,
+                weight: 10,
+                source,
+                line,
+            }
         };
         let mut counted = Counted::default();
         for m in [

@@ -933,7 +933,18 @@ mod tests {
 
     fn miss(addr: u64) -> Miss {
         let (line, source) = (Line::Missed, Source::Memory);
-        Miss { time_ns: 0, addr, ip: 0, latency_ns: 0, store: false, ahead: false, weight: 1000, source, line }
+        Miss {
+            time_ns: 0,
+            addr,
+            ip: 0,
+            latency_ns: 0,
+            alone_ns: None,
+            store: false,
+            ahead: false,
+            weight: 1000,
+            source,
+            line,
+        }
     }
 
     /// Three objects of 2 MiB of this very process, all in the fast tier, which holds one and a half. The second is hot, the third warm; one more

@@ -91,13 +91,22 @@ pub struct Lines {
     pub beside: f64,
     /// Lines for a miss that were written back.
     pub written: f64,
+    /// Of the latency of loads whose line nobody had asked for before, the share (0 to 1) in which no load before was under way: what the program waits for.
+    /// Profiles before version 11 do not tell, nor where there were no such loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<f64>,
 }
 
 impl Lines {
     /// Of two runs with so many misses.
     pub fn mean(a: Lines, misses: f64, b: Lines, more: f64) -> Lines {
         let of = |a: f64, b: f64| (a * misses + b * more) / (misses + more).max(f64::MIN_POSITIVE);
-        Lines { ahead: of(a.ahead, b.ahead), beside: of(a.beside, b.beside), written: of(a.written, b.written) }
+        Lines {
+            ahead: of(a.ahead, b.ahead),
+            beside: of(a.beside, b.beside),
+            written: of(a.written, b.written),
+            alone: a.alone.zip(b.alone).map(|(a, b)| of(a, b)).or(a.alone).or(b.alone),
+        }
     }
 }
 

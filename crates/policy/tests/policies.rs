@@ -417,7 +417,7 @@ proptest! {
     }
 }
 
-/// Less latency than the load lets expect means that less of the load is felt, here and elsewhere; more is the site's own.
+/// Less latency than the load lets expect means that less of the load is felt, here and elsewhere; more is waited for behind other lines.
 #[test]
 fn measured_latency_tells_how_much_of_the_load_is_felt() {
     use hearth_policy::cost::Model;
@@ -434,10 +434,13 @@ fn measured_latency_tells_how_much_of_the_load_is_felt() {
         let seen = Observed { platform: Some(platform(tiers.to_vec())), ..over_time(observed(vec![s]), &[&[2.5e6]]) };
         Model::new(&seen, &tiers).unwrap()
     };
-    for (measured, felt, scale) in [(200.0, 1.0, 1.0), (300.0, 1.0, 1.5), (100.0, 0.0, 1.0)] {
+    // A line takes the bus for 200 ns.
+    for (measured, felt, queued) in [(200.0, 1.0, 0.0), (300.0, 1.0, 0.5), (100.0, 0.0, 0.0)] {
         let interval = &model(measured).demand.intervals[0];
         assert!((interval.felt - felt).abs() < 0.01, "{measured}: {}", interval.felt);
-        assert!((interval.uses[0].scale - scale).abs() < 0.01 && interval.compute > 0.0, "{measured}: {interval:?}");
+        let u = interval.uses[0];
+        assert!((u.scale - 1.0).abs() < 0.01 && interval.compute > 0.0, "{measured}: {interval:?}");
+        assert!((u.queued - queued).abs() < 0.01, "{measured}: {interval:?}");
     }
     // 100 u² / (1 - u) / 0.5 is 50 at u = 0.39.
     let felt = model(150.0).demand.intervals[0].felt;
@@ -446,6 +449,33 @@ fn measured_latency_tells_how_much_of_the_load_is_felt() {
         let again = model(measured).all_in(0);
         assert!((again / 1e9 - 1.0).abs() < 0.01, "the same machine takes as long: {again} at {measured}");
     }
+}
+
+/// What misses wait for beyond the latency goes by the bus of the memory that they are in, and not by its latency.
+#[test]
+fn waiting_behind_other_lines_goes_by_the_bus() {
+    use hearth_policy::cost::Model;
+    // One line in a hundred ns of the first one's bus takes 10 ns, and each miss 50 ns more than the idle 100.
+    let (misses, measured) = (1e7, 150.0);
+    let mut s = site(1, 1 << 20, misses, 0.0);
+    (s.pattern, s.miss_latency) = (Pattern::Random, Some(measured));
+    s.lines = Some(Lines { ahead: 0.0, beside: 0.0, written: 0.0, alone: Some(0.25) });
+    let fast = timed("fast", 0, 1 << 40, 100, 6.4, 6.4);
+    let waits = |tier: Tier| {
+        let tiers = [fast.clone(), tier];
+        let seen =
+            Observed { platform: Some(platform(tiers.to_vec())), ..over_time(observed(vec![s.clone()]), &[&[misses]]) };
+        let model = Model::new(&seen, &tiers).unwrap();
+        (model.all_in(1) - model.demand.intervals[0].compute) / misses
+    };
+    let near = |tier, expected: f64| {
+        let found = waits(tier);
+        assert!((found / expected - 1.0).abs() < 0.03, "{found} for {expected}");
+    };
+    // A quarter of the latency is waited for, as most of it is another miss's too.
+    near(fast.clone(), 0.25 * measured);
+    near(timed("far", 1, 1 << 40, 400, 6.4, 6.4), 0.25 * (measured + 300.0));
+    near(timed("narrow", 1, 1 << 40, 100, 3.2, 3.2), 0.25 * (measured + 50.0));
 }
 
 /// One processor is in one part of an object at a time, so two tiers are no faster together than by turns; several use both at once.
@@ -544,7 +574,7 @@ fn lines_written_back_and_read_beside_misses_take_the_bus() {
     let time = |lines, write| Model::new(&profile(lines), &tiers(write)).unwrap().all_in(0);
     // 10 ns a line.
     assert!((time(None, 6.4) - 1e6).abs() < 1.0, "{}", time(None, 6.4));
-    let lines = |beside, written| Some(Lines { ahead: 1.0, beside, written });
+    let lines = |beside, written| Some(Lines { ahead: 1.0, beside, written, alone: None });
     assert!((time(lines(0.5, 0.0), 6.4) - 1.5e6).abs() < 1.0);
     // One bus for both directions, and writes at half the speed: 10 + 20 ns for each miss.
     assert!((time(lines(0.0, 1.0), 3.2) - 3e6).abs() < 1.0, "{}", time(lines(0.0, 1.0), 3.2));

@@ -6,7 +6,7 @@ pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// `miss`; version 2 had no weights in it, no tables `source` and `touch`, and no kinds of sites; version 3 no table `memory`;
 /// version 4 no table `churn`; version 5 no table `chunk`; version 6 no lines written back and read beside all misses in `miss`; version 7 told no large objects of one stack apart;
 /// version 8 had no table `region`; version 9 no table `phase_use`.
-pub const VERSION: i64 = 10;
+pub const VERSION: i64 = 11;
 
 /// Length of the intervals of the table `miss` at first, in ns.
 pub const MISS_INTERVAL_NS: u64 = 10_000_000;
@@ -74,7 +74,8 @@ CREATE TABLE quiet (
 CREATE TABLE miss (
     process INTEGER NOT NULL, site INTEGER, place TEXT NOT NULL, start_ns INTEGER NOT NULL, loads INTEGER NOT NULL,
     stores INTEGER NOT NULL, ahead INTEGER NOT NULL, latency_ns INTEGER NOT NULL,
-    load_weight INTEGER NOT NULL, store_weight INTEGER NOT NULL, written INTEGER NOT NULL, beside INTEGER NOT NULL);
+    load_weight INTEGER NOT NULL, store_weight INTEGER NOT NULL, written INTEGER NOT NULL, beside INTEGER NOT NULL,
+    lone_ns INTEGER NOT NULL, alone_ns INTEGER NOT NULL);
 CREATE TABLE source (
     process INTEGER NOT NULL, site INTEGER, place TEXT NOT NULL, source TEXT NOT NULL, loads INTEGER NOT NULL,
     stores INTEGER NOT NULL, timed INTEGER NOT NULL, latency_ns INTEGER NOT NULL);

@@ -566,12 +566,18 @@ fn lines(db: &Connection) -> Result<HashMap<Option<i64>, Lines>> {
     if version < 7 || sampler != LAB {
         return Ok(HashMap::new());
     }
-    let mut s = db.prepare(
+    // Before version 11 it was not told which misses were under way together.
+    let alone = if version < 11 { "NULL" } else { "CAST(sum(alone_ns) AS REAL) / nullif(sum(lone_ns), 0)" };
+    let mut s = db.prepare(&format!(
         "SELECT site, CAST(sum(ahead) AS REAL) / sum(loads + stores), CAST(sum(beside) AS REAL) / sum(load_weight + store_weight),
-         CAST(sum(written) AS REAL) / sum(load_weight + store_weight) FROM miss
+         CAST(sum(written) AS REAL) / sum(load_weight + store_weight), {alone} FROM miss
          GROUP BY site HAVING sum(loads + stores) > 0 AND sum(load_weight + store_weight) > 0",
-    )?;
-    s.query_map([], |r| Ok((r.get(0)?, Lines { ahead: r.get(1)?, beside: r.get(2)?, written: r.get(3)? })))?.collect()
+    ))?;
+    let row = |r: &rusqlite::Row<'_>| {
+        let lines = Lines { ahead: r.get(1)?, beside: r.get(2)?, written: r.get(3)?, alone: r.get(4)? };
+        Ok((r.get(0)?, lines))
+    };
+    s.query_map([], row)?.collect()
 }
 
 /// Beginnings of parallel regions, in order of time.

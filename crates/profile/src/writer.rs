@@ -208,6 +208,10 @@ pub struct MissRow {
     pub ahead: u64,
     /// Sum over loads of the time from issue to data.
     pub latency_ns: u64,
+    /// The same over loads whose line nobody had asked for before, where the sampler tells also the next.
+    pub lone_ns: u64,
+    /// Of `lone_ns` the time in which no load before was under way. Only the lab tells.
+    pub alone_ns: u64,
     /// Lines written back: not misses. Only the lab tells.
     pub written: u64,
     /// Lines that were read beside all misses: fetched ahead and not used, or by the kernel as it cleared pages. Only the lab tells.
@@ -705,7 +709,7 @@ impl Writer {
 }
 
 pub(crate) fn put_miss(db: &Connection, m: &MissRow) -> rusqlite::Result<()> {
-    db.prepare_cached("INSERT INTO miss VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?.execute(params![
+    db.prepare_cached("INSERT INTO miss VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?.execute(params![
         m.process.unwrap_or(0),
         m.site,
         m.place,
@@ -717,7 +721,9 @@ pub(crate) fn put_miss(db: &Connection, m: &MissRow) -> rusqlite::Result<()> {
         m.load_weight as i64,
         m.store_weight as i64,
         m.written as i64,
-        m.beside as i64
+        m.beside as i64,
+        m.lone_ns as i64,
+        m.alone_ns as i64
     ])?;
     Ok(())
 }

@@ -181,6 +181,8 @@ fn what_was_missed_on_was_resident_whatever_the_readings_say() {
             latency_ns: 3000,
             written: 0,
             beside: 0,
+            lone_ns: 0,
+            alone_ns: 0,
         };
         touched.then(|| w.miss(&miss).unwrap());
     }
@@ -219,6 +221,8 @@ fn what_the_lab_counts_is_taken_as_it_is() {
             latency_ns,
             written: 2 * loads,
             beside: stores,
+            lone_ns: 200 * loads,
+            alone_ns: 50 * loads,
         };
         w.miss(&row).unwrap();
     };
@@ -254,15 +258,15 @@ fn what_the_lab_counts_is_taken_as_it_is() {
     let seen: Vec<_> = o.sites.iter().map(|s| (s.site.id.0, s.load_misses, s.store_misses, s.samples)).collect();
     assert_eq!(seen, [(1, 3100.0, 900.0, 40), (2, 900.0, 0.0, 9), (3, 0.0, 400.0, 4)]);
     assert_eq!(o.sites.iter().map(|s| s.miss_latency).collect::<Vec<_>>(), [Some(450.0), None, None]);
-    // 40 samples of site 1, of which 2 were fetched ahead; 62 lines were written for 4,000 misses, and 9 read beside them.
-    let lines = Lines { ahead: 2.0 / 40.0, beside: 9.0 / 4000.0, written: 62.0 / 4000.0 };
+    // 40 samples of site 1, of which 2 were fetched ahead; 62 lines were written for 4,000 misses, and 9 read beside them. Of its loads' time a quarter was waited for.
+    let lines = Lines { ahead: 2.0 / 40.0, beside: 9.0 / 4000.0, written: 62.0 / 4000.0, alone: Some(0.25) };
     assert_eq!(o.sites[0].lines, Some(lines));
     assert_eq!(
         o.sites.iter().map(|s| s.pattern).collect::<Vec<_>>(),
         [Pattern::Random, Pattern::Stream { stride: 64 }, Pattern::Mixed]
     );
     assert!((o.unattributed - 7.0 / 60.0).abs() < 1e-9, "{}", o.unattributed);
-    let lines = Some(Lines { ahead: 0.0, beside: 0.0, written: 14.0 / 700.0 });
+    let lines = Some(Lines { ahead: 0.0, beside: 0.0, written: 14.0 / 700.0, alone: Some(0.25) });
     assert_eq!(o.rest, Some(Asked { load_misses: 700.0, store_misses: 0.0, pattern: Pattern::Random, lines }));
     assert!(
         o.sampler_error.starts_with("period 100:") && o.sampler_error.contains(" 40 of them"),
@@ -298,6 +302,8 @@ fn what_misses_hit_beside_objects_is_told_by_kind() {
             latency_ns: 0,
             written: 0,
             beside: 0,
+            lone_ns: 0,
+            alone_ns: 0,
         };
         w.miss(&row).unwrap();
     };
@@ -721,6 +727,8 @@ fn objects_that_tell_nothing_apart_are_their_stacks_again() {
             store_weight: 0,
             written: 0,
             beside: 0,
+            lone_ns: 0,
+            alone_ns: 0,
         };
         w.miss(&miss).unwrap();
         let (loads, stores, misses, timed, latency_ns) = (10, 0, 10, 0, 0);
@@ -778,4 +786,26 @@ fn objects_that_tell_nothing_apart_are_their_stacks_again() {
     );
     let apart = observed.sites.iter().find(|s| s.site.id.0 == 0x101).unwrap().site.apart;
     assert_eq!(apart, Some(Apart { stack: SiteId(0x100), number: 1 }));
+}
+
+/// Before version 11 it was not told which misses wait together.
+#[test]
+fn misses_of_version_10_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lab.hearth");
+    let mut w = counting(&path, 50, vec![]);
+    fill(&mut w);
+    w.commit(Nanos(2_000_000_000)).unwrap();
+    drop(w);
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch(
+        "DELETE FROM miss; ALTER TABLE miss DROP COLUMN lone_ns; ALTER TABLE miss DROP COLUMN alone_ns;
+         INSERT INTO miss VALUES (1, 1, 'object', 0, 3, 1, 2, 900, 150, 50, 20, 10);
+         PRAGMA user_version = 10",
+    )
+    .unwrap();
+    drop(db);
+    let o = profile::open(&path).unwrap().observed().unwrap();
+    let lines = Lines { ahead: 0.5, beside: 0.05, written: 0.1, alone: None };
+    assert_eq!((o.sites[0].load_misses, o.sites[0].store_misses, o.sites[0].lines), (150.0, 50.0, Some(lines)));
 }

@@ -910,6 +910,7 @@ mod tests {
                 addr: 0x1008,
                 ip: 0x40,
                 latency_ns: 9,
+                alone_ns: None,
                 store: false,
                 ahead: false,
                 weight,

@@ -118,8 +118,8 @@ impl Lab {
                 traffic::WRITTEN => Line::Written,
                 _ => Line::Beside,
             };
-            let miss =
-                Miss { time_ns, addr: s.address, ip, latency_ns: s.latency_ns, store, ahead, weight, source, line };
+            let (addr, latency_ns, alone_ns) = (s.address, s.latency_ns, Some(s.alone_ns));
+            let miss = Miss { time_ns, addr, ip, latency_ns, alone_ns, store, ahead, weight, source, line };
             let (first, last) = self.watched.unwrap_or((time_ns, time_ns));
             self.watched = Some((first.min(time_ns), last.max(time_ns)));
             if time_ns > horizon {

@@ -35,6 +35,8 @@ pub struct Miss {
     pub ip: u64,
     /// Time from issue to data, in ns; 0 where the sampler does not tell, as for stores.
     pub latency_ns: u32,
+    /// Of that the time in which no load before it was under way, if the sampler tells; the lab's does.
+    pub alone_ns: Option<u32>,
     /// By a store.
     pub store: bool,
     /// The prefetcher had asked for the line before.
@@ -181,6 +183,10 @@ pub struct Counts {
     pub ahead: u64,
     /// Sum over loads of the time from issue to data, in ns.
     pub latency_ns: u64,
+    /// Of loads whose line nobody had asked for before: the sum of these times, and of those in which no load before was under way.
+    pub lone_ns: u64,
+    /// See `lone_ns`.
+    pub alone_ns: u64,
     /// Lines that samples of lines written back stand for, and of lines read beside all misses.
     pub written: u64,
     /// See `written`.
@@ -492,6 +498,10 @@ impl Misses {
         counts.store_weight = counts.store_weight.saturating_add(store * miss.weight);
         counts.ahead += u64::from(miss.ahead);
         counts.latency_ns += latency_ns;
+        if let Some(alone_ns) = miss.alone_ns.filter(|_| !miss.ahead) {
+            counts.lone_ns += latency_ns;
+            counts.alone_ns += load * u64::from(alone_ns);
+        }
         self.counted += 1;
     }
 
@@ -550,6 +560,7 @@ mod tests {
             addr,
             ip: 0x5000,
             latency_ns: 300,
+            alone_ns: Some(100),
             store: false,
             ahead: false,
             weight: 10,
@@ -655,7 +666,8 @@ mod tests {
         m.miss(&Miss { ahead: true, ..load(3 * MISS_INTERVAL_NS, 0x10_0000) });
         m.miss(&load(3 * MISS_INTERVAL_NS + 1, 0x10_0000));
         let first = Counts { stores: 1, store_weight: 10, ..Counts::default() };
-        let second = Counts { loads: 2, load_weight: 20, ahead: 1, latency_ns: 600, ..Counts::default() };
+        let (latency_ns, lone_ns, alone_ns) = (600, 300, 100);
+        let second = Counts { loads: 2, load_weight: 20, ahead: 1, latency_ns, lone_ns, alone_ns, ..Counts::default() };
         assert_eq!(m.take(false), [(Place::Site(A), 0, first)]);
         assert_eq!(m.take(true), [(Place::Site(A), 3 * MISS_INTERVAL_NS, second)]);
         assert_eq!(m.0.counted(), 3);

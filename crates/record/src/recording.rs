@@ -551,6 +551,8 @@ impl Sink for ToProfile<'_> {
             load_weight: counts.load_weight,
             store_weight: counts.store_weight,
             ahead: counts.ahead,
+            lone_ns: counts.lone_ns,
+            alone_ns: counts.alone_ns,
             latency_ns: counts.latency_ns,
             written: counts.written,
             beside: counts.beside,

@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// First word of a window: `HRTHLAB1`.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"HRTHLAB1");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HRTHLAB2");
 /// Most vCPUs of a guest.
 pub const VCPUS: usize = 8;
 /// Most tiers (NUMA nodes) of a guest.
@@ -121,7 +121,9 @@ pub struct Sample {
     unused: [u8; 3],
     /// It stands for so many times the period.
     pub count: u32,
-    unused_too: u64,
+    /// Of the latency the time in which no load before it was under way, ns.
+    pub alone_ns: u32,
+    unused_too: u32,
 }
 
 /// Everything before the ring of samples. Shared with other processes: read it by the methods of [`Window`].

@@ -28,6 +28,10 @@ pub struct Use {
     pub beside: f64,
     /// Lines written back. Where the sampler does not tell, each line that a store missed.
     pub written: f64,
+    /// Share of the latency of `random` that is waited for, where the sampler told it: else it goes by the interval's overlap.
+    pub alone: Option<f64>,
+    /// What each of `random` waits for behind other lines, in times of the bus for a line: by so much it was measured to take longer than the load lets expect.
+    pub queued: f64,
     /// Factor on waiting, see [`overlap::split`].
     pub scale: f64,
 }
@@ -40,7 +44,9 @@ impl Use {
         let (loads, stores) = (misses * (1.0 - share), misses * share);
         let streaming = asked.lines.map_or_else(|| streaming(asked.pattern), |lines| lines.ahead.clamp(0.0, 1.0));
         let (beside, written) = asked.lines.map_or((0.0, stores), |l| (misses * l.beside, misses * l.written));
-        Use { site, random: loads * (1.0 - streaming), stream: loads * streaming, stores, beside, written, scale: 1.0 }
+        let alone = asked.lines.and_then(|lines| lines.alone).map(|alone| alone.clamp(0.0, 1.0));
+        let (random, stream) = (loads * (1.0 - streaming), loads * streaming);
+        Use { site, random, stream, stores, beside, written, alone, queued: 0.0, scale: 1.0 }
     }
 
     /// Lines that accesses missed.
@@ -253,14 +259,26 @@ impl Machine {
         let latency = at(interval.felt);
         let (mut random, mut other, mut misses) = (0.0, 0.0, 0.0);
         for u in &mut interval.uses {
-            let modelled = waits(u, &latency);
-            // What is left between the two is the site's, wherever it lies.
+            let mut modelled = waits(u, &latency);
             if let Some(measured) = self.measured[u.site].filter(|_| modelled > 0.0) {
-                u.scale = measured / modelled;
+                let line: f64 =
+                    self.shares[u.site].iter().zip(&self.memories).map(|(share, m)| share * m.per_line().0).sum();
+                if measured > modelled && line > 0.0 {
+                    // Misses come in bursts, one behind the other: what they wait for beyond the latency goes by the bus, wherever the site lies.
+                    u.queued = (measured - modelled) / line;
+                    modelled = measured;
+                } else {
+                    u.scale = measured / modelled;
+                }
             }
-            random += u.scale * u.random * modelled;
             other += u.scale * (u.stream / overlap::AHEAD + u.stores / overlap::FILLS) * modelled;
-            misses += u.random;
+            match u.alone {
+                Some(alone) => other += u.scale * u.random * alone * modelled,
+                None => {
+                    random += u.scale * u.random * modelled;
+                    misses += u.random;
+                }
+            }
         }
         let length = apart(interval.length, busy.into_iter().fold(0.0, together));
         let split = overlap::split(length, random, other, misses);

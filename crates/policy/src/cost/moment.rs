@@ -55,7 +55,7 @@ impl Lines {
 
     fn of_tier(self, tier: usize) -> Use {
         let Lines { random, stream, stores, written, beside } = self;
-        Use { site: tier, random, stream, stores, written, beside, scale: 1.0 }
+        Use { site: tier, random, stream, stores, written, beside, alone: None, queued: 0.0, scale: 1.0 }
     }
 }
 

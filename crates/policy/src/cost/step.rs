@@ -10,6 +10,8 @@ use super::overlap::{AHEAD, FILLS};
 pub struct Load {
     /// Latencies that the program waits for, one after the other.
     pub waits: f64,
+    /// Times of the bus for a line that it waits for on top, behind other lines.
+    pub queued: f64,
     /// Lines read.
     pub reads: f64,
     /// Lines written.
@@ -44,7 +46,9 @@ impl Load {
     /// Counts a part of a site's use in.
     pub fn add(&mut self, u: &Use, overlap: f64, part: Part) {
         let stored = u.stores.min(u.written);
-        self.waits += part.random * u.random_waits(overlap) + part.ordered * u.ordered_waits();
+        let random = part.random * u.random_waits(overlap);
+        self.waits += random + part.ordered * u.ordered_waits();
+        self.queued += random * u.queued;
         self.reads += part.random * u.random + part.ordered * (u.stream + u.stores) + part.bytes * u.beside;
         self.writes += part.ordered * stored + part.bytes * (u.written - stored);
     }
@@ -58,7 +62,7 @@ impl Use {
 
     /// Latencies waited for by loads that come one by one.
     fn random_waits(&self, overlap: f64) -> f64 {
-        self.scale * self.random / overlap
+        self.scale * self.random * self.alone.unwrap_or(1.0 / overlap)
     }
 
     /// Latencies waited for by everything else.
@@ -97,7 +101,7 @@ pub fn time(compute: f64, felt: f64, memories: &[Memory], loads: &[Load]) -> f64
     let busy = |m: &Memory, l: &Load| m.busy(l.reads, l.writes);
     let buses = memories.iter().zip(loads).map(|(m, l)| busy(m, l)).fold(0.0, together);
     let at = |t: f64| -> f64 {
-        let wait = |(m, l): (&Memory, &Load)| l.waits * m.latency(felt * busy(m, l) / t.max(f64::MIN_POSITIVE));
+        let wait = |(m, l): (&Memory, &Load)| m.wait(l, felt * busy(m, l) / t.max(f64::MIN_POSITIVE));
         together(compute + memories.iter().zip(loads).map(wait).sum::<f64>(), buses)
     };
     // A longer time means less load and less waiting, so `at` falls and crosses once.
@@ -133,7 +137,7 @@ mod tests {
 
     #[test]
     fn without_load_it_is_compute_and_idle_latency() {
-        let loads = [Load { waits: 10.0, reads: 10.0, writes: 0.0 }, Load::default()];
+        let loads = [Load { waits: 10.0, queued: 0.0, reads: 10.0, writes: 0.0 }, Load::default()];
         let t = time(1e6, 1.0, &memories(), &loads);
         assert!((t - 1_001_000.0).abs() < 0.1, "{t}");
         assert_eq!(time(0.0, 1.0, &memories(), &[Load::default(); 2]), 0.0);
@@ -142,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_full_bus_is_the_limit() {
-        let loads = [Load::default(), Load { waits: 1000.0, reads: 1e6, writes: 0.0 }];
+        let loads = [Load::default(), Load { waits: 1000.0, queued: 0.0, reads: 1e6, writes: 0.0 }];
         let t = time(1e6, 1.0, &memories(), &loads);
         // 10 ns a line, and a little for what does not overlap.
         assert!((1e7..1.001e7).contains(&t), "{t}");
@@ -169,7 +173,7 @@ mod tests {
         let m = memories();
         for waits in [0.0, 1e3, 1e4, 4e4] {
             for reads in [0.0, 1e4, 8e4, 1.1e5] {
-                let l = Load { waits, reads, writes: 0.0 };
+                let l = Load { waits, reads, ..Load::default() };
                 let t = time(5e5, 1.0, &m, &[Load::default(), l]);
                 let busy = m[1].busy(reads, 0.0);
                 let again = together(5e5 + waits * m[1].latency(busy / t), busy);

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! least  sum of T(i)
-//! S(i) >= C(i) + sum over s, k of  l(k) * waits(s,i) * x(s,k)                              latency
+//! S(i) >= C(i) + sum over s, k of (l(k) * waits(s,i) + r(k) * queued(s,i)) * x(s,k)        latency
 //! B(i,k) >= busy(k, lines read and written by the sites in k)      for each k           bandwidth: three linear functions
 //! T(i) >= S(i) and all B(i,k) together                                                  eleven tangents of each overlap
 //! sum over the sites s alive at m of  bytes(s,m) * x(s,k) <= budget(k)   for each k and moment m
@@ -711,14 +711,13 @@ impl<'a> Program<'a> {
                 }
                 so_far = with;
             }
-            let latency: Vec<f64> =
-                (0..tiers).map(|k| model.memories[k].latency(loads[g * tiers + k]) / self.scale).collect();
+            let wait = |load: &Load, k: usize| model.memories[k].wait(load, loads[g * tiers + k]) / self.scale;
             let mut row = vec![(serial, 1.0)];
             let mut least = group.compute / self.scale;
             for (site, [misses, _]) in &group.uses {
-                least += misses.waits * latency[last];
+                least += wait(misses, last);
                 if let Some(&n) = number.get(site) {
-                    row.extend((0..last).flat_map(|k| x[n].misses(k, misses.waits * (latency[last] - latency[k]))));
+                    row.extend((0..last).flat_map(|k| x[n].misses(k, wait(misses, last) - wait(misses, k))));
                 }
             }
             p.add_row(least.., row);

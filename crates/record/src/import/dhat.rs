@@ -250,6 +250,8 @@ fn spread(
             load_weight: loads,
             store_weight: stores,
             ahead: 0,
+            lone_ns: 0,
+            alone_ns: 0,
             latency_ns: 0,
         })?;
     }

@@ -343,6 +343,8 @@ fn attribute(
             load_weight: c.load_weight,
             store_weight: c.store_weight,
             ahead: c.ahead,
+            lone_ns: 0,
+            alone_ns: 0,
             latency_ns: c.latency_ns,
         });
     }

@@ -132,6 +132,7 @@ fn run(path: &std::path::Path, sampler: &str, seconds: u64) -> (u64, u64) {
                             addr,
                             ip: 9,
                             latency_ns,
+                            alone_ns: None,
                             store,
                             ahead,
                             weight,
