@@ -257,7 +257,7 @@ impl Machine {
         };
         interval.felt = if less(1.0) { halved(less) } else { 1.0 };
         let latency = at(interval.felt);
-        let (mut random, mut other, mut misses) = (0.0, 0.0, 0.0);
+        let (mut random, mut other, mut misses, mut ahead) = (0.0, 0.0, 0.0, 0.0);
         for u in &mut interval.uses {
             let mut modelled = waits(u, &latency);
             if let Some(measured) = self.measured[u.site].filter(|_| modelled > 0.0) {
@@ -271,7 +271,7 @@ impl Machine {
                     u.scale = measured / modelled;
                 }
             }
-            other += u.scale * (u.stream / overlap::AHEAD + u.stores / overlap::FILLS) * modelled;
+            ahead += u.ahead() * waits(u, &latency);
             match u.alone {
                 Some(alone) => other += u.scale * u.random * alone * modelled,
                 None => {
@@ -280,11 +280,14 @@ impl Machine {
                 }
             }
         }
-        let length = apart(interval.length, busy.into_iter().fold(0.0, together));
-        let split = overlap::split(length, random, other, misses);
+        // Several threads wait at once, or there are fewer misses than are estimated.
+        let least = together(random / overlap::of(misses, 0.0) + other, ahead);
+        let fits = if least > interval.length { interval.length / least } else { 1.0 };
+        let length = apart(interval.length, together(fits * ahead, busy.into_iter().fold(0.0, together)));
+        let split = overlap::split(length, fits * random, fits * other, misses);
         (interval.compute, interval.overlap) = (split.compute, split.overlap);
         for u in &mut interval.uses {
-            u.scale *= split.scale;
+            u.scale *= fits * split.scale;
         }
     }
 }

@@ -7,14 +7,15 @@
 //! site *s* in tier *k*:
 //!
 //! ```text
-//! L(i) = sum over k of  l(k, u) * sum over s of x(s,k) * (random / g(i) + stream / 20 + stores / 12)     latency
-//! B(i,k) = time of the bus of tier k for the lines read and written there                                  bandwidth
-//! T(i)³ = (C(i) + L(i))³ + sum over k of B(i,k)³,   u = f(i) B(i,k) / T(i)                                 fixed point
+//! L(i) = sum over s, k of x(s,k) * random / g * (l(k, u) + q(s) * r(k))                   what is waited for
+//! A(i) = sum over s, k of x(s,k) * (stream / 20 + stores / 12) * l(k, u)                  what is fetched ahead, and written
+//! B(i,k) = time of the bus of tier k for the lines read and written there                 bandwidth
+//! T(i)³ = (C(i) + L(i))³ + A(i)³ + sum over k of B(i,k)³,   u = f(i) B(i,k) / T(i)        fixed point
 //! ```
 //!
-//! - [`memory`]: `l(k, u)` and `B(i,k)`, with the same form as the lab's time model.
-//! - [`overlap`]: how many misses wait at the same time, from how dense they are.
-//! - [`demand`]: what is asked of memory in each interval; and the compute time `C(i)`, which is what the observed duration
+//! - [`memory`]: `l(k, u)`, `r(k)` (a line's time of the bus) and `B(i,k)`, with the same form as the lab's time model.
+//! - [`overlap`]: how many misses wait at the same time (`g`), from how dense they are where the sampler does not tell.
+//! - [`demand`]: what is asked of memory in each interval, and what waits behind other lines (`q`); and the compute time `C(i)`, which is what the observed duration
 //!   leaves when this model's memory time on the observed machine is taken off.
 //! - [`step`]: the fixed point of one interval.
 //! - [`migration`]: what moving costs: as the kernel does it, and by Unimem, Equation 4.

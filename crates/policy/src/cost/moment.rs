@@ -89,7 +89,7 @@ impl Moment {
             load.add(seen, self.interval.overlap, Part::even(1.0));
             let more = Use { scale: seen.scale, ..more.get(k).copied().unwrap_or_default().of_tier(k) };
             load.add(&more, self.interval.overlap, Part::even(1.0));
-            for lines in [&mut load.waits, &mut load.reads, &mut load.writes] {
+            for lines in [&mut load.waits, &mut load.ahead, &mut load.reads, &mut load.writes] {
                 *lines = lines.max(0.0);
             }
         }

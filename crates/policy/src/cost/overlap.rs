@@ -5,7 +5,9 @@
 //! First-Order Superscalar Processor Model, ISCA 2004, section 4.3), up to the line fill buffers. What that does not know is
 //! whether a load's address depends on the one before; a pure pointer chase counts as overlapping a little.
 //!
-//! Loads that the prefetcher has fetched ahead wait for a 20th of the latency: Intel's streamer runs 20 lines ahead (Intel 64 and
+//! Where the sampler tells which misses were under way together, that is taken instead.
+//!
+//! Lines that the prefetcher fetches ahead come one in a 20th of the latency at most: Intel's streamer runs 20 lines ahead (Intel 64 and
 //! IA-32 Architectures Optimization Reference Manual, section on the L2 streamer). Stores wait in a buffer and share the fill
 //! buffers. The same constants as in the lab's core (`crates/lab/plugin/core.c`).
 

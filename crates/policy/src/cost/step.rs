@@ -1,4 +1,4 @@
-//! The time of one interval: what is computed and waited for, and each bus, which overlap; and since waiting depends on how busy the
+//! The time of one interval: what is computed and waited for, what is fetched ahead, and each bus, which overlap; and since waiting depends on how busy the
 //! buses are, and that on the time, the fixed point of both.
 
 use super::demand::Use;
@@ -10,6 +10,8 @@ use super::overlap::{AHEAD, FILLS};
 pub struct Load {
     /// Latencies that the program waits for, one after the other.
     pub waits: f64,
+    /// Latencies that it would take to fetch lines ahead, and to write, if it did nothing else: it waits for these only if it would need the lines earlier.
+    pub ahead: f64,
     /// Times of the bus for a line that it waits for on top, behind other lines.
     pub queued: f64,
     /// Lines read.
@@ -47,7 +49,8 @@ impl Load {
     pub fn add(&mut self, u: &Use, overlap: f64, part: Part) {
         let stored = u.stores.min(u.written);
         let random = part.random * u.random_waits(overlap);
-        self.waits += random + part.ordered * u.ordered_waits();
+        self.waits += random;
+        self.ahead += part.ordered * u.ahead();
         self.queued += random * u.queued;
         self.reads += part.random * u.random + part.ordered * (u.stream + u.stores) + part.bytes * u.beside;
         self.writes += part.ordered * stored + part.bytes * (u.written - stored);
@@ -55,18 +58,13 @@ impl Load {
 }
 
 impl Use {
-    /// Latencies waited for.
-    pub fn waits(&self, overlap: f64) -> f64 {
-        self.random_waits(overlap) + self.ordered_waits()
-    }
-
     /// Latencies waited for by loads that come one by one.
     fn random_waits(&self, overlap: f64) -> f64 {
         self.scale * self.random * self.alone.unwrap_or(1.0 / overlap)
     }
 
-    /// Latencies waited for by everything else.
-    fn ordered_waits(&self) -> f64 {
+    /// Latencies that everything else takes.
+    pub fn ahead(&self) -> f64 {
         self.scale * (self.stream / AHEAD + self.stores / FILLS)
     }
 }
@@ -101,8 +99,10 @@ pub fn time(compute: f64, felt: f64, memories: &[Memory], loads: &[Load]) -> f64
     let busy = |m: &Memory, l: &Load| m.busy(l.reads, l.writes);
     let buses = memories.iter().zip(loads).map(|(m, l)| busy(m, l)).fold(0.0, together);
     let at = |t: f64| -> f64 {
-        let wait = |(m, l): (&Memory, &Load)| m.wait(l, felt * busy(m, l) / t.max(f64::MIN_POSITIVE));
-        together(compute + memories.iter().zip(loads).map(wait).sum::<f64>(), buses)
+        let load = |m: &Memory, l: &Load| felt * busy(m, l) / t.max(f64::MIN_POSITIVE);
+        let wait: f64 = memories.iter().zip(loads).map(|(m, l)| m.wait(l, load(m, l))).sum();
+        let ahead: f64 = memories.iter().zip(loads).map(|(m, l)| l.ahead * m.latency(load(m, l))).sum();
+        together(together(compute + wait, ahead), buses)
     };
     // A longer time means less load and less waiting, so `at` falls and crosses once.
     let (mut low, mut high) = (buses, at(0.0));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn without_load_it_is_compute_and_idle_latency() {
-        let loads = [Load { waits: 10.0, queued: 0.0, reads: 10.0, writes: 0.0 }, Load::default()];
+        let loads = [Load { waits: 10.0, reads: 10.0, ..Load::default() }, Load::default()];
         let t = time(1e6, 1.0, &memories(), &loads);
         assert!((t - 1_001_000.0).abs() < 0.1, "{t}");
         assert_eq!(time(0.0, 1.0, &memories(), &[Load::default(); 2]), 0.0);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_full_bus_is_the_limit() {
-        let loads = [Load::default(), Load { waits: 1000.0, queued: 0.0, reads: 1e6, writes: 0.0 }];
+        let loads = [Load::default(), Load { waits: 1000.0, reads: 1e6, ..Load::default() }];
         let t = time(1e6, 1.0, &memories(), &loads);
         // 10 ns a line, and a little for what does not overlap.
         assert!((1e7..1.001e7).contains(&t), "{t}");

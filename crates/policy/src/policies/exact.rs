@@ -5,8 +5,9 @@
 //! ```text
 //! least  sum of T(i)
 //! S(i) >= C(i) + sum over s, k of (l(k) * waits(s,i) + r(k) * queued(s,i)) * x(s,k)        latency
+//! A(i) >= sum over s, k of  l(k) * ahead(s,i) * x(s,k)                                     latency of what is fetched ahead
 //! B(i,k) >= busy(k, lines read and written by the sites in k)      for each k           bandwidth: three linear functions
-//! T(i) >= S(i) and all B(i,k) together                                                  eleven tangents of each overlap
+//! T(i) >= S(i), A(i) and all B(i,k) together                                            eleven tangents of each overlap
 //! sum over the sites s alive at m of  bytes(s,m) * x(s,k) <= budget(k)   for each k and moment m
 //! the same sum for k = 0, and the rest's share of it <= what it has    for each moment m
 //! ```
@@ -700,27 +701,32 @@ impl<'a> Program<'a> {
         }
         for (g, group) in self.groups.iter().enumerate() {
             let x = &x[group.segment];
-            // Computing and waiting, and bus by bus what it takes together with that; all of them are the time.
+            // Computing and waiting, and one by one what it takes together with fetching ahead and each bus; all of them are the time.
             let serial = p.add_column(0.0, 0.0..);
+            let ahead = p.add_column(0.0, 0.0..);
             let buses: Vec<highs::Col> = (0..tiers).map(|_| p.add_column(0.0, 0.0..)).collect();
             let mut so_far = serial;
-            for (k, &bus) in buses.iter().enumerate() {
-                let with = p.add_column(f64::from(u8::from(k == last)), 0.0..);
+            for (k, beside) in [ahead].iter().chain(&buses).enumerate() {
+                let with = p.add_column(f64::from(u8::from(k == tiers)), 0.0..);
                 for (a, b) in step::tangents() {
-                    p.add_row(0.0.., [(with, 1.0), (so_far, -a), (bus, -b)]);
+                    p.add_row(0.0.., [(with, 1.0), (so_far, -a), (*beside, -b)]);
                 }
                 so_far = with;
             }
             let wait = |load: &Load, k: usize| model.memories[k].wait(load, loads[g * tiers + k]) / self.scale;
-            let mut row = vec![(serial, 1.0)];
-            let mut least = group.compute / self.scale;
-            for (site, [misses, _]) in &group.uses {
-                least += wait(misses, last);
-                if let Some(&n) = number.get(site) {
-                    row.extend((0..last).flat_map(|k| x[n].misses(k, wait(misses, last) - wait(misses, k))));
+            let fetch =
+                |load: &Load, k: usize| load.ahead * model.memories[k].latency(loads[g * tiers + k]) / self.scale;
+            for (column, computed) in [(serial, group.compute / self.scale), (ahead, 0.0)] {
+                let takes = |load: &Load, k: usize| if column == serial { wait(load, k) } else { fetch(load, k) };
+                let (mut row, mut least) = (vec![(column, 1.0)], computed);
+                for (site, [misses, _]) in &group.uses {
+                    least += takes(misses, last);
+                    if let Some(&n) = number.get(site) {
+                        row.extend((0..last).flat_map(|k| x[n].misses(k, takes(misses, last) - takes(misses, k))));
+                    }
                 }
+                p.add_row(least.., row);
             }
-            p.add_row(least.., row);
             for (k, memory) in model.memories.iter().enumerate() {
                 let (read, write, stretch) = memory.per_line();
                 // The bus is busy for the largest of these: both directions together, and each alone.
