@@ -3,9 +3,10 @@
 
 use crate::armed::{Armed, page};
 use crate::bound::Bound;
+use crate::candidates::Candidates;
 use crate::counted::Counted;
 use crate::enforce::{Judge, Room};
-use crate::item::Item;
+use crate::item::{Item, Lies};
 use crate::journal::Journal;
 use crate::marks::{Marks, Whose};
 use crate::mover::{Done, Mover, Place};
@@ -18,7 +19,7 @@ use crate::recall::Recall;
 use crate::routines::Routines;
 use crate::shares::Guarantees;
 use crate::status::{Board, LastMove};
-use crate::table::{HUGE, NOWHERE, PAGE, Record, Table};
+use crate::table::{HUGE, NOWHERE, Numbered, PAGE, Record, Table};
 use crate::trigger::Lately;
 use crate::young::{Born, Young};
 use crate::{Lived, Options};
@@ -543,41 +544,57 @@ impl<'a> Engine<'a> {
         let next = soon.map_or(0.0, |(_, length)| length);
         // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
         let round = left.is_some() && self.recall.comes_round();
-        let known = if round { self.recall.looks().max(phase) } else { phase };
+        let looks = if round { self.recall.looks().max(phase) } else { phase };
         // By a profile more is known: how long it may go on, and what is asked for, without a doubt.
         let left_by_profile = self.options.known.as_ref().map(|profile| profile.left(now_ns as f64 / 1e9));
         let at_least = left_by_profile.unwrap_or(0.0);
         let why = if soon.is_some() { format!("{why}; the next phase is near") } else { why.to_string() };
-        let mut items = Vec::new();
-        for (process, table) in self.tables.iter().enumerate().filter(|(p, _)| !self.processes[*p].over) {
-            let bound = &self.processes[process].bound;
-            for (addr, r) in table.iter().filter(|(at, r)| r.tier != NOWHERE && r.rest == 0 && !bound.holds(*at)) {
-                // The mean of all that was seen has had one more of some phases than of others: where phases come back each counts for as long as it lasts.
-                let of_all = round.then(|| self.recall.mean().of(process, addr, r));
-                let item = Item {
-                    process,
-                    addr,
-                    bytes: r.resident(),
-                    born: r.born,
-                    seen: r.seen,
-                    tier: usize::from(r.tier),
-                    there: r.there(),
-                    looks: match left_by_profile {
-                        Some(_) => [f64::INFINITY; 3],
-                        None => [phase, next, known].map(|intervals| f64::from(r.visited).min(intervals)),
-                    },
-                    heat: of_all.unwrap_or_else(|| r.heat.lines()),
-                    phase: self.asked.of(process, addr, r).times(1.0 / phase),
-                    // It is expected to live as long as it has lived, as far as that was watched.
-                    life: seconds(f64::from((self.interval + 1 - r.born).min(awake))).max(at_least),
-                    next: soon.map_or_else(Lines::default, |(next, _)| next.of(process, addr, r)),
-                    phase_life: phase_life.max(at_least),
-                    next_life: seconds(next),
-                };
-                let priority = self.routines.prioritise.priority(&item, &now);
-                if priority > 0.0 || !item.is_slow(self.places.len()) || self.routines.enforce.wants_all() {
-                    items.push((priority, item));
-                }
+        let (phase_life, next_life) = (phase_life.max(at_least), seconds(next));
+        let item_of = |process: usize, addr: u64, r: &Record| {
+            // The mean of all that was seen has had one more of some phases than of others: where phases come back each counts for as long as it lasts.
+            let of_all = round.then(|| self.recall.mean().of(process, addr, r));
+            let Lies { bytes, tier, there, .. } = r.lies(process);
+            Item {
+                process,
+                addr,
+                bytes,
+                born: r.born,
+                seen: r.seen,
+                tier,
+                there,
+                looks: match left_by_profile {
+                    Some(_) => [f64::INFINITY; 3],
+                    None => [phase, next, looks].map(|intervals| f64::from(r.visited).min(intervals)),
+                },
+                heat: of_all.unwrap_or_else(|| r.heat.lines()),
+                phase: self.asked.of(process, addr, r).times(1.0 / phase),
+                // It is expected to live as long as it has lived, as far as that was watched.
+                life: seconds(f64::from((self.interval + 1 - r.born).min(awake))).max(at_least),
+                next: soon.map_or_else(Lines::default, |(next, _)| next.of(process, addr, r)),
+                phase_life,
+                next_life,
+            }
+        };
+        let records = Numbered::new(&self.tables);
+        let lies = |number: u32| {
+            let (process, _, r) = records.at(number);
+            r.lies(process)
+        };
+        let item = |number: u32| {
+            let (process, addr, r) = records.at(number);
+            item_of(process, addr, r)
+        };
+        let count = self.tables.iter().map(Table::len).sum();
+        let mut candidates = Candidates::new(count, &lies, &item);
+        let wants_all = self.routines.enforce.wants_all();
+        for (number, process, addr, r) in records.iter() {
+            let Process { bound, over, .. } = &self.processes[process];
+            if *over || r.tier == NOWHERE || r.rest > 0 || bound.holds(addr) {
+                continue;
+            }
+            let priority = self.routines.prioritise.priority(&item_of(process, addr, r), &now);
+            if priority > 0.0 || wants_all || !r.lies(process).is_slow(self.places.len()) {
+                candidates.add(number, priority, r.tier.into(), self.interval.saturating_sub(r.seen));
             }
         }
         let rooms = self.rooms();
@@ -589,23 +606,22 @@ impl<'a> Engine<'a> {
         let worth = |swap: &_| self.routines.trigger.worth(swap);
         let guarantees = self.guarantees();
         let judge = Judge { now: &now, cost: &cost, worth: &worth, guarantees: guarantees.as_ref() };
-        let mut moves = self.routines.enforce.moves(items, &rooms, &judge);
+        let mut moves = self.routines.enforce.moves(candidates, &rooms, &judge);
         // Who is about to be moved is asked first.
-        let mut asked: Vec<usize> = moves.iter().map(|m| m.process).collect();
-        asked.sort_unstable();
-        asked.dedup();
-        for process in asked {
-            let Process { pid, bound, .. } = &mut self.processes[process];
+        let mut asked = vec![false; self.processes.len()];
+        moves.iter().for_each(|m| asked[m.process as usize] = true);
+        for (Process { pid, bound, .. }, _) in self.processes.iter_mut().zip(asked).filter(|(_, asked)| *asked) {
             bound.refresh(*pid);
         }
         let mut stays = None;
         moves.retain(|m| {
-            let Process { pid, bound, .. } = &self.processes[m.process];
+            let Process { pid, bound, .. } = &self.processes[m.process as usize];
             let stay = bound.holds(m.addr);
-            stays = stays.or(stay.then_some((m.process, *pid)));
+            stays = stays.or(stay.then_some((m.process as usize, *pid)));
             !stay
         });
-        let sums = (moves.iter().map(|m| m.gain).sum(), moves.iter().map(|m| cost(m.bytes, m.from, m.to)).sum());
+        let sums =
+            (moves.iter().map(|m| m.gain).sum(), moves.iter().map(|m| cost(m.bytes, m.from.into(), m.to.into())).sum());
         if let Some((process, pid)) = stays {
             let about = self.about(process);
             let who = if about == About::All { format!("process {pid}: ") } else { String::new() };
@@ -614,32 +630,28 @@ impl<'a> Engine<'a> {
         }
         if moves.is_empty() {
             // What was decided before is not wanted any more.
-            self.mover.set([]);
+            self.mover.set(Vec::new());
             return;
         }
         self.lived.decisions += 1;
         self.why.clone_from(&why);
         let rooms: Vec<_> = self.places.iter().zip(rooms).collect();
         self.journal.decision(now_ns, self.interval, &why, &moves, sums, &rooms);
-        let tables = &mut self.tables;
-        let ends = moves.into_iter().filter_map(|m| {
-            let bytes = tables.get_mut(m.process)?.get(m.addr)?.bytes();
-            Some((m, m.addr + bytes))
-        });
-        self.mover.set(ends.collect::<Vec<_>>());
+        self.mover.set(moves);
     }
 
     fn done(&mut self, now_ns: u64, done: &Done) {
         let m = &done.what;
         let bytes = Bytes(done.moved.moved * PAGE);
-        let pid = self.processes[m.process].pid;
-        let Some(r) = self.tables[m.process].get(m.addr) else { return };
+        let (process, from, to) = (m.process as usize, usize::from(m.from), usize::from(m.to));
+        let pid = self.processes[process].pid;
+        let Some(r) = self.tables[process].get(m.addr) else { return };
         if done.moved.present > 0 {
             // Of one that was moved in part the next look tells.
             if !m.part {
                 let mut tiers = vec![0; self.places.len()];
-                tiers[m.to] = done.moved.there;
-                tiers[m.from] += done.moved.present - done.moved.there;
+                tiers[to] = done.moved.there;
+                tiers[from] += done.moved.present - done.moved.there;
                 let all = u64::from(r.pages);
                 r.found(&tiers, all);
             }
@@ -649,7 +661,7 @@ impl<'a> Engine<'a> {
                 self.lived.refused += 1;
             }
         }
-        if m.to < m.from {
+        if to < from {
             self.lived.promoted += bytes;
         } else {
             self.lived.demoted += bytes;
@@ -657,7 +669,7 @@ impl<'a> Engine<'a> {
         self.lived.asked += done.moved.present;
         self.lived.there += done.moved.there;
         self.lived.moving.0 += done.took_ns;
-        let between = [&self.places[m.from], &self.places[m.to]];
+        let between = [&self.places[from], &self.places[to]];
         let site = self.shown.site(r.site);
         self.journal.moved(now_ns, pid, &site, between, done);
         let [from, to] = between.map(|place| place.name.clone());
@@ -860,11 +872,11 @@ impl Sink for Engine<'_> {
         let began = Instant::now();
         while !self.mover.is_idle() && began.elapsed() < TURN {
             let (tables, processes) = (&mut self.tables, &self.processes);
-            let pid = |process: usize, addr: u64| {
-                let alive = tables.get_mut(process)?.get(addr).is_some() && !processes[process].over;
-                alive.then_some(processes[process].pid)
+            let record = |process: usize, addr: u64| {
+                let bytes = tables.get_mut(process)?.get(addr)?.bytes();
+                (!processes[process].over).then_some((processes[process].pid, addr + bytes))
             };
-            match self.mover.step(&self.places, pid) {
+            match self.mover.step(&self.places, record) {
                 Ok(Some(done)) => self.done(now_ns, &done),
                 Ok(None) => {}
                 Err((process, why)) => self.refused(process, &why),
@@ -1054,7 +1066,7 @@ mod tests {
         assert!(engine.lived.most_records > 0 && engine.lived.most_records <= MOST_RECORDS[0] as u64);
     }
 
-    fn queued(engine: &Engine<'_>) -> Vec<(u64, usize)> {
+    fn queued(engine: &Engine<'_>) -> Vec<(u64, u8)> {
         let first = engine.tables[0].iter().next().map_or(0, |(at, _)| at);
         engine.mover.queued().map(|m| ((m.addr - first) / (2 * MIB), m.to)).collect()
     }

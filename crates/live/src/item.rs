@@ -39,19 +39,35 @@ pub struct Item {
 /// So small a share of a record is not worth a move of its own.
 const LITTLE: f64 = 0.02;
 
-impl Item {
+/// Where a record is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lies {
+    /// Number of its process.
+    pub process: usize,
+    /// Bytes of it that are present.
+    pub bytes: u64,
+    /// The tier that most of its pages are in.
+    pub tier: usize,
+    /// Share of these that are there, 0 to 1.
+    pub there: f64,
+}
+
+impl Lies {
     /// The shares of it that are in its tier and in another one: as far as is known, the slowest, or else the fastest.
-    pub fn parts(&self, tiers: usize) -> [(usize, f64); 2] {
+    pub fn parts(&self, tiers: usize) -> impl Iterator<Item = (usize, f64)> + use<> {
         let other = if self.tier == 0 { tiers.saturating_sub(1) } else { 0 };
         let rest = 1.0 - self.there;
-        [(self.tier, self.there), (other, if rest > LITTLE { rest } else { 0.0 })]
+        let parts = [(self.tier, self.there), (other, if rest > LITTLE { rest } else { 0.0 })];
+        parts.into_iter().filter(|(_, share)| *share > 0.0)
     }
 
     /// All of it is in the slowest tier.
     pub fn is_slow(&self, tiers: usize) -> bool {
-        self.parts(tiers).iter().all(|(k, share)| k + 1 == tiers || *share == 0.0)
+        self.parts(tiers).all(|(k, _)| k + 1 == tiers)
     }
+}
 
+impl Item {
     /// Time gained if it lies in one tier instead of another as long as is to be expected, in ns: in this phase what the phase
     /// asks for, then what the next one does, if that is near, then what is asked for in the long run.
     pub fn value(&self, now: &Now, from: usize, to: usize) -> f64 {

@@ -15,6 +15,7 @@
 mod aggregate;
 mod armed;
 mod bound;
+mod candidates;
 mod counted;
 pub mod daemon;
 mod enforce;

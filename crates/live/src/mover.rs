@@ -56,7 +56,7 @@ struct Going {
 /// The moves that are still to be made.
 #[derive(Debug, Default)]
 pub struct Mover {
-    queue: VecDeque<(Move, u64)>,
+    queue: VecDeque<Move>,
     going: Option<Going>,
     /// Something was moved out of the way of what comes after it in the queue.
     in_swap: bool,
@@ -65,21 +65,21 @@ pub struct Mover {
 }
 
 impl Mover {
-    /// Moves to be made instead of those that were still to be: a new decision knows better. `end`: where each record ends.
-    pub fn set(&mut self, moves: impl IntoIterator<Item = (Move, u64)>) {
-        self.queue = moves.into_iter().collect();
+    /// Moves to be made instead of those that were still to be: a new decision knows better.
+    pub fn set(&mut self, moves: Vec<Move>) {
+        self.queue = moves.into();
     }
 
     /// A process has ended; its number may be another one's soon.
     pub fn forget(&mut self, process: usize) {
-        self.queue.retain(|(m, _)| m.process != process);
-        self.going.take_if(|going| going.what.process == process);
+        self.queue.retain(|m| m.process as usize != process);
+        self.going.take_if(|going| going.what.process as usize == process);
     }
 
     /// What is still to be begun.
     #[cfg(test)]
     pub fn queued(&self) -> impl Iterator<Item = &Move> {
-        self.queue.iter().map(|(m, _)| m)
+        self.queue.iter()
     }
 
     /// Room was made for something that has not come yet. Whoever decides anew now has paid for half a swap, and would find the room free, also for what has
@@ -99,27 +99,32 @@ impl Mover {
         (bytes >= HUGE as f64).then(|| ns / bytes)
     }
 
-    /// Moves one more stretch. `pid`: of the process of this number, if it still has a record at this address. Gives the move that has
-    /// ended, if any.
+    /// Moves one more stretch. `record`: the pid of the process of this number and the end of its record at this address, if there still is one. Gives the
+    /// move that has ended, if any.
     pub fn step(
         &mut self,
         places: &[Place],
-        mut pid: impl FnMut(usize, u64) -> Option<i32>,
+        record: impl FnOnce(usize, u64) -> Option<(i32, u64)>,
     ) -> Result<Option<Done>, (usize, Refused)> {
-        let mut going = match self.going.take() {
-            Some(going) => going,
-            None => {
-                let Some((what, end)) = self.queue.pop_front() else { return Ok(None) };
-                self.in_swap = what.to > what.from;
-                let node = places[what.to].emptiest();
-                Going { what, end, at: what.addr, node, moved: Moved::default(), took_ns: 0 }
-            }
+        let begun = self.going.take();
+        let Some(what) = begun.as_ref().map(|going| going.what).or_else(|| self.queue.pop_front()) else {
+            return Ok(None);
         };
-        let Some(pid) = pid(going.what.process, going.what.addr) else { return Ok(None) };
+        let (process, place) = (what.process as usize, &places[usize::from(what.to)]);
+        if begun.is_none() {
+            self.in_swap = what.to > what.from;
+        }
+        let Some((pid, end)) = record(process, what.addr) else { return Ok(None) };
+        let mut going = begun.unwrap_or_else(|| Going {
+            what,
+            end,
+            at: what.addr,
+            node: place.emptiest(),
+            moved: Moved::default(),
+            took_ns: 0,
+        });
         let next = ((going.at / HUGE + 1) * HUGE).min(going.end);
-        let process = going.what.process;
         let began = Instant::now();
-        let place = &places[going.what.to];
         let moved = pages::send(pid, going.at, next - going.at, going.node, &place.nodes).map_err(|e| (process, e))?;
         let took_ns = began.elapsed().as_nanos() as u64;
         going.at = next;
@@ -146,7 +151,7 @@ impl Mover {
 mod tests {
     use super::*;
 
-    fn what(process: usize, addr: u64, bytes: u64) -> Move {
+    fn what(process: u32, addr: u64, bytes: u64) -> Move {
         Move { process, addr, bytes, part: false, from: 0, to: 0, gain: 1.0, doubt: 0.0 }
     }
 
@@ -161,13 +166,13 @@ mod tests {
         let places = [Place { name: "dram".into(), nodes: vec![node] }];
         assert!(places[0].free() > 0);
         let mut mover = Mover::default();
-        mover.set([(what(0, at, 4 << 20), at + (4 << 20)), (what(1, 0, 4096), 4096), (what(0, at, 4096), at + 4096)]);
-        let pid = |process: usize, _: u64| (process == 0).then_some(me);
-        assert!(mover.step(&places, pid).expect("it works").is_none(), "the first half");
-        let done = mover.step(&places, pid).expect("it works").expect("the other half");
+        mover.set(vec![what(0, at, 4 << 20), what(1, 0, 4096), what(0, at, 4096)]);
+        let record = |process: usize, addr: u64| (process == 0).then_some((me, addr + (4 << 20)));
+        assert!(mover.step(&places, record).expect("it works").is_none(), "the first half");
+        let done = mover.step(&places, record).expect("it works").expect("the other half");
         assert_eq!((done.moved.present, done.moved.there, done.moved.moved), (1024, 1024, 0));
-        assert!(mover.step(&places, pid).expect("it is no more").is_none() && !mover.is_idle());
-        assert_eq!(mover.step(&places, |_, _| Some(i32::MAX)).map(|_| ()), Err((0, Refused::Gone)));
+        assert!(mover.step(&places, record).expect("it is no more").is_none() && !mover.is_idle());
+        assert_eq!(mover.step(&places, |_, addr| Some((i32::MAX, addr + 4096))).map(|_| ()), Err((0, Refused::Gone)));
         assert!(mover.is_idle() && mover.ns_per_byte().is_none());
     }
 
@@ -176,7 +181,7 @@ mod tests {
         let places = [0, 1].map(|node| Place { name: format!("tier {node}"), nodes: vec![node] });
         let (away, up) = (Move { to: 1, ..what(0, 4096, 4096) }, Move { from: 1, ..what(0, 8192, 4096) });
         let mut mover = Mover::default();
-        mover.set([(away, 8192), (up, 12288), (away, 8192)]);
+        mover.set(vec![away, up, away]);
         assert!(!mover.is_in_swap(), "nothing was begun");
         let gone = |_: usize, _: u64| None;
         mover.step(&places, gone).expect("there is no such process any more");

@@ -1,9 +1,10 @@
 //! The records: what is known of each object that is old enough to matter, or of each piece of a large one. By process and
 //! address, some fifty bytes each.
 
+use crate::item::Lies;
 use model::{SiteId, SiteKind};
 use policy::cost::moment::Lines;
-use record::leaves::Leaves;
+use record::leaves::{self, Leaves};
 use record::pick_up::Found;
 
 /// Bytes of a page.
@@ -90,6 +91,11 @@ impl Record {
     /// Share of what is present that is in [`Record::tier`], 0 to 1.
     pub fn there(&self) -> f64 {
         f64::from(self.there) / 255.0
+    }
+
+    /// Where it is, of the process of this number; its tier is known.
+    pub fn lies(&self, process: usize) -> Lies {
+        Lies { process, bytes: self.resident(), tier: self.tier.into(), there: self.there() }
     }
 
     /// Bytes of it in each of so many tiers, as far as is known: what is not in its tier is taken to be in the slowest, or in the fastest.
@@ -220,6 +226,39 @@ impl Table {
     }
 }
 
+/// The records of several tables, each with a number by which it is found at once. Who has the larger number has the later table, or the higher address.
+pub struct Numbered<'a> {
+    /// Leaves of the tables, each with the number of its table.
+    leaves: Vec<(usize, &'a [(u64, Record)])>,
+}
+
+/// Leaves whose records have numbers of 32 bits.
+const MOST_LEAVES: usize = 1 << 26;
+
+impl<'a> Numbered<'a> {
+    /// Those of all these tables.
+    pub fn new(tables: &'a [Table]) -> Numbered<'a> {
+        let of = |(n, table): (usize, &'a Table)| table.0.leaves().map(move |leaf| (n, leaf));
+        Numbered { leaves: tables.iter().enumerate().flat_map(of).take(MOST_LEAVES).collect() }
+    }
+
+    /// All of them in the order of their numbers: number, that of the table, address, record.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, usize, u64, &'a Record)> {
+        let leaf = |(i, (table, leaf)): (usize, &(usize, &'a [(u64, Record)]))| {
+            let (first, table) = (i * leaves::MOST, *table);
+            leaf.iter().enumerate().map(move |(n, (addr, record))| ((first + n) as u32, table, *addr, record))
+        };
+        self.leaves.iter().enumerate().flat_map(leaf)
+    }
+
+    /// The one of a number that [`Numbered::iter`] has given: number of its table, address, record.
+    pub fn at(&self, number: u32) -> (usize, u64, &'a Record) {
+        let (table, leaf) = self.leaves[number as usize / leaves::MOST];
+        let (addr, record) = &leaf[number as usize % leaves::MOST];
+        (table, *addr, record)
+    }
+}
+
 /// First page and the one after the last. Managed objects and mappings have their pages to themselves; of a static variable the
 /// outer ones are its neighbours' too.
 fn pages_of(addr: u64, size: u64, kind: SiteKind) -> (u64, u64) {
@@ -254,6 +293,23 @@ pub(crate) mod tests {
         table.remove(start, 9 << 20, SiteKind::Allocation, |_| gone += 1);
         assert_eq!(gone, 3);
         assert!(table.is_empty());
+    }
+
+    #[test]
+    fn numbers_lead_to_records() {
+        let mut tables = [Table::default(), Table::default(), Table::default()];
+        (0..300u64).for_each(|n| tables[0].add(n * 7919 % 300 * PAGE, PAGE, HUGE, record(0)));
+        (0..100u64).for_each(|n| tables[2].add(n * PAGE, PAGE, HUGE, record(0)));
+        let numbered = Numbered::new(&tables);
+        let all: Vec<(u32, usize, u64)> =
+            numbered.iter().map(|(number, table, addr, _)| (number, table, addr)).collect();
+        let places = (0..300).map(|n| (0, n * PAGE)).chain((0..100).map(|n| (2, n * PAGE)));
+        assert!(all.iter().map(|(_, table, addr)| (*table, *addr)).eq(places));
+        assert!(all.windows(2).all(|w| w[0].0 < w[1].0));
+        assert!(all.iter().all(|&(number, table, addr)| {
+            let (t, a, _) = numbered.at(number);
+            (t, a) == (table, addr)
+        }));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 /// Most entries of a leaf.
-const MOST: usize = 64;
+pub const MOST: usize = 64;
 /// A leaf grows by so many at a time: no more are ever empty but for those that were removed.
 const STEP: usize = 8;
 
@@ -138,6 +138,11 @@ impl<V> Leaves<V> {
         self.leaves.values().flatten().map(|(addr, value)| (*addr, value))
     }
 
+    /// The same, a leaf at a time: [`MOST`] entries at most.
+    pub fn leaves(&self) -> impl Iterator<Item = &[(u64, V)]> {
+        self.leaves.values().map(Vec::as_slice)
+    }
+
     /// The same, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut V)> {
         self.leaves.values_mut().flatten().map(|(addr, value)| (*addr, value))
@@ -204,6 +209,7 @@ mod tests {
             assert_eq!(own.at_or_below_mut(at).map(|(a, v)| (a, *v)), below);
             if n % 500 == 0 {
                 assert!(own.iter().map(|(a, v)| (a, *v)).eq(plain.iter().map(|(a, v)| (*a, *v))));
+                assert!(own.leaves().flatten().copied().eq(plain.iter().map(|(a, v)| (*a, *v))));
                 assert!(own.iter_mut().map(|(a, v)| (a, *v)).eq(plain.iter().map(|(a, v)| (*a, *v))));
                 assert!(own.from(at).map(|(a, v)| (a, *v)).eq(plain.range(at..).map(|(a, v)| (*a, *v))));
                 if let Some(value) = own.get_mut(at) {

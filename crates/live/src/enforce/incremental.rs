@@ -2,7 +2,7 @@
 //! much of what comes, half of the bytes each; the next interval has the rest.
 
 use super::{Enforce, Judge, Move, Room};
-use crate::item::Item;
+use crate::candidates::Candidates;
 use model::Bytes;
 
 pub struct Incremental {
@@ -10,9 +10,9 @@ pub struct Incremental {
 }
 
 impl Enforce for Incremental {
-    fn moves(&self, items: Vec<(f64, Item)>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move> {
+    fn moves(&self, candidates: Candidates<'_>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move> {
         let (mut out, mut left) = (Vec::new(), self.most.0);
-        let moves = super::fill(items, rooms, super::USUAL_SHARE, judge);
+        let moves = super::fill(candidates, rooms, super::USUAL_SHARE, judge);
         // A move to a faster tier is the end of a swap.
         for swap in moves.split_inclusive(|m| m.to < m.from) {
             let bytes: u64 = swap.iter().map(|m| m.bytes).sum();

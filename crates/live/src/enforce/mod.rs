@@ -4,7 +4,8 @@ mod fill;
 mod incremental;
 mod own;
 
-use crate::item::Item;
+use crate::candidates::Candidates;
+use crate::item::{Item, Lies};
 use crate::prioritise::Now;
 use crate::routines::{Routine, Value};
 use crate::shares::Guarantees;
@@ -21,11 +22,11 @@ pub struct Room {
     pub used: u64,
 }
 
-/// A move to be made. Those that make room come before the one that needs it.
+/// A move to be made. Those that make room come before the one that needs it. There may be as many as records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Move {
     /// Number of the process.
-    pub process: usize,
+    pub process: u32,
     /// Address of the record.
     pub addr: u64,
     /// Bytes of it that are not where it goes.
@@ -33,9 +34,9 @@ pub struct Move {
     /// No more than these are moved, but for the rest of the last stretch of 2 MiB: it is a part of a larger move. Otherwise what is not there goes, however much it is.
     pub part: bool,
     /// Where most of it is.
-    pub from: usize,
+    pub from: u8,
     /// Where it goes.
-    pub to: usize,
+    pub to: u8,
     /// Time gained as long as it may last, in ns; negative for what makes room.
     pub gain: f64,
     /// By how much that may be chance, in ns.
@@ -47,7 +48,8 @@ impl Move {
     fn of(item: &Item, share: f64, from: usize, to: usize, now: &Now) -> Move {
         let bytes = (item.bytes as f64 * share) as u64;
         let (gain, doubt) = (share * item.value(now, from, to), share * item.doubt(now, from, to));
-        Move { process: item.process, addr: item.addr, bytes, part: false, from, to, gain, doubt }
+        let (process, from, to) = (item.process as u32, from as u8, to as u8);
+        Move { process, addr: item.addr, bytes, part: false, from, to, gain, doubt }
     }
 }
 
@@ -65,8 +67,8 @@ pub struct Judge<'a> {
 
 /// A way to carry out a decision.
 pub trait Enforce {
-    /// The moves to be made now, in order. `items`: with their priorities.
-    fn moves(&self, items: Vec<(f64, Item)>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move>;
+    /// The moves to be made now, in order. `candidates`: in no order yet.
+    fn moves(&self, candidates: Candidates<'_>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move>;
 
     /// Wants the records too that nothing speaks for and that are in the slowest tier already: most of a million often are.
     fn wants_all(&self) -> bool {
@@ -106,95 +108,104 @@ const REFUSALS: u32 = 64;
 /// Each tier is filled up to this share, if nothing else is said.
 const USUAL_SHARE: f64 = 0.9;
 
-/// For each item the tier where its group's part has a place for it, if it is worth one. `most`: bytes of each tier that may be taken.
-fn claims(items: &[(f64, Item)], most: &[u64], guarantees: Option<&Guarantees>) -> Vec<Option<usize>> {
-    let Some(guarantees) = guarantees else { return vec![None; items.len()] };
+/// For each candidate the tier where its group's part has a place for it, if it is worth one. `most`: bytes of each tier that may be taken.
+fn claims(candidates: &Candidates<'_>, most: &[u64], guarantees: Option<&Guarantees>) -> Vec<Option<u8>> {
+    let Some(guarantees) = guarantees else { return vec![None; candidates.len()] };
     let mut left: Vec<Vec<u64>> = most.iter().enumerate().map(|(k, all)| guarantees.bytes(k, *all)).collect();
-    let claim = |(priority, item): &(f64, Item)| {
-        let group = guarantees.group(item.process);
-        let fits = |left: &Vec<u64>| left.get(group).is_some_and(|left| item.bytes <= *left);
-        let tier = left.iter().position(fits).filter(|_| *priority > 0.0)?;
-        left[tier][group] -= item.bytes;
-        Some(tier)
+    let claim = |(place, priority): (usize, f64)| {
+        let Lies { process, bytes, .. } = candidates.lies(place);
+        let group = guarantees.group(process);
+        let fits = |left: &Vec<u64>| left.get(group).is_some_and(|left| bytes <= *left);
+        let tier = left.iter().position(fits).filter(|_| priority > 0.0)?;
+        left[tier][group] -= bytes;
+        Some(tier as u8)
     };
-    items.iter().map(claim).collect()
+    candidates.priorities().enumerate().map(claim).collect()
 }
 
 /// The moves by which each tier is filled up to a share of its room.
-fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'_>) -> Vec<Move> {
+fn fill(mut candidates: Candidates<'_>, rooms: &[Room], share: f64, judge: &Judge<'_>) -> Vec<Move> {
     let last = rooms.len() - 1;
     let most = |k: usize| (rooms[k].limit as f64 * share) as u64;
-    // Between equals those that are in a fast tier stay, then those that were accessed last.
-    let place = |item: &Item| (item.tier, std::cmp::Reverse(item.seen), item.addr);
-    items.sort_by(|(p, a), (q, b)| q.total_cmp(p).then(place(a).cmp(&place(b))));
-    let mut left: Vec<u64> = (0..last).map(most).collect();
-    let claims = claims(&items, &left, judge.guarantees);
-    for (claim, (_, item)) in claims.iter().zip(&items) {
-        claim.inspect(|&k| left[k] -= item.bytes);
-    }
-    let target = |(claim, (_, item)): (&Option<usize>, &(f64, Item))| {
-        let fits = || left.iter().position(|left| item.bytes <= *left).inspect(|&k| left[k] -= item.bytes);
-        claim.or_else(fits).unwrap_or(last)
-    };
-    let targets: Vec<usize> = claims.iter().zip(&items).map(target).collect();
+    candidates.sort();
+    let candidates = candidates;
     let group_of = |process: usize| judge.guarantees.map_or(0, |g| g.group(process));
+    let mut left: Vec<u64> = (0..last).map(most).collect();
+    let claims = claims(&candidates, &left, judge.guarantees);
+    for (place, claim) in claims.iter().enumerate() {
+        claim.inspect(|&k| left[usize::from(k)] -= candidates.lies(place).bytes);
+    }
+    let mut targets: Vec<u8> = Vec::with_capacity(candidates.len());
     let mut victims: Vec<Victims> = vec![Victims::default(); rooms.len()];
-    for (i, (_, item)) in items.iter().enumerate() {
-        let group = group_of(item.process);
-        for (k, share) in item.parts(rooms.len()).into_iter().filter(|(_, share)| *share > 0.0) {
-            let victim = Victim { item: i, bytes: (item.bytes as f64 * share) as u64, share, group };
-            victims[k].holds(&victim, targets[i] > k);
+    for (place, claim) in claims.iter().enumerate() {
+        let lies = candidates.lies(place);
+        let group = group_of(lies.process);
+        let fits = || left.iter().position(|left| lies.bytes <= *left).inspect(|&k| left[k] -= lies.bytes);
+        let target = claim.map(usize::from).or_else(fits).unwrap_or(last);
+        targets.push(target as u8);
+        for (k, share) in lies.parts(rooms.len()) {
+            victims[k].holds(group, (lies.bytes as f64 * share) as u64, (target > k).then_some(place as u32));
         }
-        if let Some(k) = claims[i] {
-            victims[k].claimed(group, item.bytes);
+        if let Some(k) = claim {
+            victims[usize::from(*k)].claimed(group, lies.bytes);
         }
     }
-    let mut used: Vec<u64> = rooms.iter().map(|r| r.used).collect();
-    let mut moves: Vec<(usize, Move)> = Vec::new();
-    let make_room = |victim: &Victim, from: usize, used: &mut [u64]| -> Move {
-        let Victim { item, bytes, share, .. } = *victim;
-        let to = if used[targets[item]] + bytes <= most(targets[item]) { targets[item] } else { last };
-        used[from] = used[from].saturating_sub(bytes);
-        used[to] += bytes;
-        Move::of(&items[item].1, share, from, to, judge.now)
+    let victim = |place: u32, k: usize| {
+        let lies = candidates.lies(place as usize);
+        let share = lies.parts(rooms.len()).find_map(|(tier, share)| (tier == k).then_some(share)).unwrap_or(0.0);
+        Victim { place, bytes: (lies.bytes as f64 * share) as u64, share, group: group_of(lies.process) }
     };
+    let mut used: Vec<u64> = rooms.iter().map(|r| r.used).collect();
+    // Where a victim goes.
+    let make_room = |v: &Victim, from: usize, used: &mut [u64]| -> usize {
+        let target = usize::from(targets[v.place as usize]);
+        let to = if used[target] + v.bytes <= most(target) { target } else { last };
+        used[from] = used[from].saturating_sub(v.bytes);
+        used[to] += v.bytes;
+        to
+    };
+    let leaves =
+        |v: &Victim, from: usize, to: usize| Move::of(&candidates.item(v.place as usize), v.share, from, to, judge.now);
     // What is taken of a tier beyond its share leaves before anything comes. That serves all that comes and is weighed against all of it: no single
     // one would be worth it.
-    let mut over: Vec<Vec<Move>> = vec![Vec::new(); last];
+    let mut over: Vec<Vec<(u32, u8)>> = vec![Vec::new(); last];
     for k in (0..last).rev() {
         while used[k] > most(k) {
-            let Some(victim) = victims[k].take(None) else { break };
-            over[k].push(make_room(&victim, k, &mut used));
+            let Some(v) = victims[k].take(None, &|place| victim(place, k)) else { break };
+            over[k].push((v.place, make_room(&v, k, &mut used) as u8));
         }
     }
     // Where groups take what is their own, it does not matter what those lose who had borrowed it.
     let sum = |moves: &[Move], takers: &[usize]| {
-        let counts = |m: &&Move| takers.is_empty() || takers.contains(&group_of(m.process));
+        let counts = |m: &&Move| takers.is_empty() || takers.contains(&group_of(m.process as usize));
         Swap {
             gain: moves.iter().filter(counts).map(|m| m.gain).sum(),
             doubt: moves.iter().filter(counts).map(|m| m.doubt * m.doubt).sum::<f64>().sqrt(),
-            cost: moves.iter().map(|m| (judge.cost)(m.bytes, m.from, m.to)).sum(),
+            cost: moves.iter().map(|m| (judge.cost)(m.bytes, m.from.into(), m.to.into())).sum(),
         }
     };
     let mut coming: Vec<Coming> = vec![Coming::default(); last];
+    let mut moves: Vec<Move> = Vec::new();
     let mut refused = 0;
     // What nothing speaks for stays where it is, until its room is needed.
-    for (i, (_, item)) in items.iter().enumerate().filter(|(_, (priority, _))| *priority > 0.0) {
-        let to = targets[i];
-        let slower = || item.parts(rooms.len()).into_iter().filter(|(k, share)| *k > to && *share > 0.0);
+    for place in candidates.priorities().enumerate().filter(|(_, priority)| *priority > 0.0).map(|(place, _)| place) {
+        let to = usize::from(targets[place]);
+        let lies = candidates.lies(place);
+        let slower = || lies.parts(rooms.len()).filter(|(k, _)| *k > to);
         let Some((from, _)) = slower().next() else { continue };
         let missing: f64 = slower().map(|(_, share)| share).sum();
-        let bytes = (item.bytes as f64 * missing) as u64;
+        let bytes = (lies.bytes as f64 * missing) as u64;
+        let own = group_of(lies.process);
         let before = used.clone();
-        let lacks = claims[i].is_some() && victims[to].lacks(group_of(item.process), bytes);
+        let lacks = claims[place].is_some() && victims[to].lacks(own, bytes);
         let (mut group, mut taken) = (Vec::new(), Vec::new());
         while used[to] + bytes > most(to) {
-            let Some(victim) = victims[to].take(Some(group_of(item.process))) else { break };
-            group.push(make_room(&victim, to, &mut used));
-            taken.push(victim);
+            let Some(v) = victims[to].take(Some(own), &|place| victim(place, to)) else { break };
+            group.push(leaves(&v, to, make_room(&v, to, &mut used)));
+            taken.push(v);
         }
-        group.push(Move::of(item, missing, from, to, judge.now));
-        let taker = claims[i].map(|_| group_of(item.process));
+        group.push(Move::of(&candidates.item(place), missing, from, to, judge.now));
+        let taker = claims[place].map(|_| own);
         let mut swap = sum(&group, taker.as_slice());
         if lacks {
             // Which of its objects a group has there may be chance; that it has so many is not.
@@ -203,14 +214,14 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
         if used[to] + bytes <= most(to) && (judge.worth)(&swap) {
             used[to] += bytes;
             used[from] = used[from].saturating_sub(bytes);
-            victims[to].came(group_of(item.process), bytes);
-            moves.extend(group.into_iter().map(|m| (to, m)));
+            victims[to].came(own, bytes);
+            moves.append(&mut group);
             coming[to].add(swap, taker);
             refused = 0;
             continue;
         }
         used = before;
-        taken.into_iter().rev().for_each(|victim| victims[to].put_back(victim));
+        taken.into_iter().rev().for_each(|v| victims[to].put_back(&v));
         refused += 1;
         if refused >= REFUSALS {
             break;
@@ -218,24 +229,30 @@ fn fill(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'
     }
     let mut all = Vec::new();
     for k in (0..last).rev() {
-        let away = sum(&over[k], &coming[k].takers);
-        coming[k].stays = !(judge.worth)(&coming[k].sum.and(away));
-        let alone = |m: &&Move| (judge.worth)(&sum(&[**m], &[]));
-        match coming[k].stays || coming[k].sum == Swap::default() {
-            // Room for what will be allocated.
-            true => all.extend(over[k].iter().take_while(alone)),
-            false => all.append(&mut over[k]),
+        let away = over[k].iter().map(|&(place, to)| leaves(&victim(place, k), k, to.into()));
+        if coming[k].sum != Swap::default() {
+            let away: Vec<Move> = away.clone().collect();
+            coming[k].stays = !(judge.worth)(&coming[k].sum.and(sum(&away, &coming[k].takers)));
+            if !coming[k].stays {
+                all.extend(away);
+                continue;
+            }
         }
+        // Room for what will be allocated.
+        let alone = |m: &Move| (judge.worth)(&sum(&[*m], &[]));
+        all.extend(away.take_while(alone));
     }
-    all.extend(moves.into_iter().filter(|(to, _)| !coming[*to].stays).map(|(_, m)| m));
-    all
+    // Of the two it is the faster tier for which it was decided.
+    moves.retain(|m| !coming[usize::from(m.from.min(m.to))].stays);
+    moves.splice(0..0, all);
+    moves
 }
 
 /// What takes room in a faster tier than it should.
 #[derive(Clone, Debug)]
 struct Victim {
-    /// Its place among the items, the most important first.
-    item: usize,
+    /// Its place among the candidates, the most important first.
+    place: u32,
     /// What of it is there.
     bytes: u64,
     /// The same, of all of it.
@@ -255,15 +272,16 @@ struct Group {
     used: u64,
     /// Bytes that its part has a place for.
     claimed: u64,
-    /// The least important last, so that it is taken first.
-    victims: Vec<Victim>,
+    /// Places of its victims, the least important last, so that it is taken first.
+    victims: Vec<u32>,
 }
 
 impl Victims {
-    fn holds(&mut self, v: &Victim, too_much: bool) {
-        let group = self.groups.entry(v.group).or_default();
-        group.used += v.bytes;
-        group.victims.extend(too_much.then(|| v.clone()));
+    /// So much of a group is there, and may leave if it is a victim.
+    fn holds(&mut self, group: usize, bytes: u64, victim: Option<u32>) {
+        let group = self.groups.entry(group).or_default();
+        group.used += bytes;
+        group.victims.extend(victim);
     }
 
     fn claimed(&mut self, group: usize, bytes: u64) {
@@ -279,24 +297,24 @@ impl Victims {
         self.groups.get(&group).is_some_and(|g| g.used + bytes <= g.claimed)
     }
 
-    /// The least important that may leave, for something of a group or for nothing yet.
-    fn take(&mut self, taker: Option<usize>) -> Option<Victim> {
-        let may = |(number, group): &(&usize, &mut Group)| {
-            let own = taker == Some(**number);
-            group.victims.last().is_some_and(|v| own || group.used >= group.claimed + v.bytes)
+    /// The least important that may leave, for something of a group or for nothing yet. `victim`: what is at a place.
+    fn take(&mut self, taker: Option<usize>, victim: &dyn Fn(u32) -> Victim) -> Option<Victim> {
+        let may = |(number, group): (&usize, &mut Group)| {
+            let least = victim(*group.victims.last()?);
+            (taker == Some(*number) || group.used >= group.claimed + least.bytes).then_some(least)
         };
-        let least = |(_, group): &(&usize, &mut Group)| group.victims.last().map(|v| v.item);
-        let (_, group) = self.groups.iter_mut().filter(may).max_by_key(least)?;
-        let victim = group.victims.pop()?;
-        group.used -= victim.bytes;
-        Some(victim)
+        let taken = self.groups.iter_mut().filter_map(may).max_by_key(|v| v.place)?;
+        let group = self.groups.get_mut(&taken.group)?;
+        group.victims.pop();
+        group.used -= taken.bytes;
+        Some(taken)
     }
 
     /// It has been taken for nothing. The one that was taken last comes back first.
-    fn put_back(&mut self, victim: Victim) {
+    fn put_back(&mut self, victim: &Victim) {
         let group = self.groups.entry(victim.group).or_default();
         group.used += victim.bytes;
-        group.victims.push(victim);
+        group.victims.push(victim.place);
     }
 }
 
@@ -321,8 +339,10 @@ impl Coming {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::candidates::tests::with;
     use crate::shares::{By, Shares};
     use policy::cost::moment::Lines;
+    use std::collections::{HashMap, HashSet};
 
     const MIB: u64 = 1 << 20;
 
@@ -330,7 +350,7 @@ mod tests {
         crate::item::tests::item(addr, mib * MIB, tier, misses)
     }
 
-    fn moves(name: &str, items: &[Item], rooms: &[(u64, u64)], worth: &dyn Fn(&Swap) -> bool) -> Vec<(u64, usize)> {
+    fn moves(name: &str, items: &[Item], rooms: &[(u64, u64)], worth: &dyn Fn(&Swap) -> bool) -> Vec<(u64, u8)> {
         shared(name, items, rooms, worth, None)
     }
 
@@ -340,7 +360,7 @@ mod tests {
         rooms: &[(u64, u64)],
         worth: &dyn Fn(&Swap) -> bool,
         guarantees: Option<&Guarantees>,
-    ) -> Vec<(u64, usize)> {
+    ) -> Vec<(u64, u8)> {
         let line = |random: f64| Lines { random, ..Lines::default() };
         let now = Now { interval: 1, prices: (0..rooms.len()).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
         let judge = Judge { now: &now, cost: &|bytes, _, _| bytes as f64 / MIB as f64, worth, guarantees };
@@ -349,10 +369,8 @@ mod tests {
         let (name, value) = name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
         let routine = ALL.iter().find(|r| r.name == name).expect("it is in the table");
         let way = (routine.make)(value).expect("a good value");
-        way.moves(items.iter().map(|i| (i.heat.random / i.bytes as f64, *i)).collect(), &rooms, &judge)
-            .iter()
-            .map(|m| (m.addr, m.to))
-            .collect()
+        let items: Vec<(f64, Item)> = items.iter().map(|i| (i.heat.random / i.bytes as f64, *i)).collect();
+        with(&items, |candidates| way.moves(candidates, &rooms, &judge)).iter().map(|m| (m.addr, m.to)).collect()
     }
 
     const ANY: &dyn Fn(&Swap) -> bool = &|_| true;
@@ -448,6 +466,195 @@ mod tests {
         // What the second one does not use is lent.
         let cold = [items[0], items[1], of(1, item(3, 8, 1, 0.0))];
         assert_eq!(shared("fill=1", &cold, &rooms, gains, Some(&guarantees(["a", "b"]))), []);
+    }
+
+    /// The same by a plain way that has all of every item at hand, and looks through all of them for each victim.
+    fn plainly(mut items: Vec<(f64, Item)>, rooms: &[Room], share: f64, judge: &Judge<'_>) -> Vec<Move> {
+        let (tiers, last) = (rooms.len(), rooms.len() - 1);
+        let most = |k: usize| (rooms[k].limit as f64 * share) as u64;
+        let place = |i: &Item| (i.tier, std::cmp::Reverse(i.seen), i.process, i.addr);
+        items.sort_by(|(p, a), (q, b)| q.total_cmp(p).then(place(a).cmp(&place(b))));
+        let group = |process: usize| judge.guarantees.map_or(0, |g| g.group(process));
+        let lies = |i: &Item| Lies { process: i.process, bytes: i.bytes, tier: i.tier, there: i.there };
+        // Bytes and share of an item in a tier.
+        let part = |i: &Item, k: usize| -> Option<(u64, f64)> {
+            let (_, share) = lies(i).parts(tiers).find(|(tier, _)| *tier == k)?;
+            Some(((i.bytes as f64 * share) as u64, share))
+        };
+        let mut left: Vec<u64> = (0..last).map(most).collect();
+        let mut own: Vec<Vec<u64>> =
+            (0..last).map(|k| judge.guarantees.map_or_else(Vec::new, |g| g.bytes(k, most(k)))).collect();
+        let mut claims: Vec<Option<usize>> = Vec::new();
+        for (priority, i) in &items {
+            let fits = |k: &usize| own[*k].get(group(i.process)).is_some_and(|left| i.bytes <= *left);
+            let claim = (0..last).find(fits).filter(|_| *priority > 0.0);
+            if let Some(k) = claim {
+                own[k][group(i.process)] -= i.bytes;
+                left[k] -= i.bytes;
+            }
+            claims.push(claim);
+        }
+        let mut targets: Vec<usize> = Vec::new();
+        for ((_, i), claim) in items.iter().zip(&claims) {
+            let free = || (0..last).find(|k| i.bytes <= left[*k]);
+            let to = claim.or_else(free).unwrap_or(last);
+            if claim.is_none() && to < last {
+                left[to] -= i.bytes;
+            }
+            targets.push(to);
+        }
+        // Bytes of each group in each tier, and what it claims of it.
+        let mut has: HashMap<(usize, usize), u64> = HashMap::new();
+        let mut claimed: HashMap<(usize, usize), u64> = HashMap::new();
+        for (n, (_, i)) in items.iter().enumerate() {
+            for k in 0..tiers {
+                *has.entry((k, group(i.process))).or_default() += part(i, k).map_or(0, |(bytes, _)| bytes);
+            }
+            if let Some(k) = claims[n] {
+                *claimed.entry((k, group(i.process))).or_default() += i.bytes;
+            }
+        }
+        let mut taken: HashSet<(usize, usize)> = HashSet::new();
+        let take =
+            |k: usize, taker: Option<usize>, taken: &HashSet<(usize, usize)>, has: &HashMap<(usize, usize), u64>| {
+                let mut closed = HashSet::new();
+                for (n, (_, i)) in items.iter().enumerate().rev() {
+                    let Some((bytes, _)) = part(i, k) else { continue };
+                    let group = group(i.process);
+                    if targets[n] <= k || taken.contains(&(k, n)) || closed.contains(&group) {
+                        continue;
+                    }
+                    let beyond = has[&(k, group)] >= claimed.get(&(k, group)).copied().unwrap_or(0) + bytes;
+                    if taker == Some(group) || beyond {
+                        return Some(n);
+                    }
+                    closed.insert(group);
+                }
+                None
+            };
+        let mut used: Vec<u64> = rooms.iter().map(|r| r.used).collect();
+        let leave = |n: usize, k: usize, used: &mut Vec<u64>, has: &mut HashMap<(usize, usize), u64>| -> Move {
+            let i = &items[n].1;
+            let (bytes, share) = part(i, k).expect("it is there");
+            let to = if used[targets[n]] + bytes <= most(targets[n]) { targets[n] } else { last };
+            used[k] = used[k].saturating_sub(bytes);
+            used[to] += bytes;
+            *has.get_mut(&(k, group(i.process))).expect("it is there") -= bytes;
+            Move::of(i, share, k, to, judge.now)
+        };
+        let mut over: Vec<Vec<Move>> = vec![Vec::new(); last];
+        for k in (0..last).rev() {
+            while used[k] > most(k) {
+                let Some(n) = take(k, None, &taken, &has) else { break };
+                taken.insert((k, n));
+                over[k].push(leave(n, k, &mut used, &mut has));
+            }
+        }
+        let sum = |moves: &[Move], takers: &[usize]| {
+            let counts = |m: &&Move| takers.is_empty() || takers.contains(&group(m.process as usize));
+            Swap {
+                gain: moves.iter().filter(counts).map(|m| m.gain).sum(),
+                doubt: moves.iter().filter(counts).map(|m| m.doubt * m.doubt).sum::<f64>().sqrt(),
+                cost: moves.iter().map(|m| (judge.cost)(m.bytes, m.from.into(), m.to.into())).sum(),
+            }
+        };
+        let mut swaps: Vec<(usize, Vec<Move>)> = Vec::new();
+        let (mut coming, mut takers) = (vec![Swap::default(); last], vec![Vec::new(); last]);
+        let mut refused = 0;
+        for (n, (priority, i)) in items.iter().enumerate() {
+            let to = targets[n];
+            let slower: Vec<(usize, f64)> = lies(i).parts(tiers).filter(|(k, _)| *k > to).collect();
+            if *priority <= 0.0 || slower.is_empty() || refused >= REFUSALS {
+                continue;
+            }
+            let missing: f64 = slower.iter().map(|(_, share)| share).sum();
+            let bytes = (i.bytes as f64 * missing) as u64;
+            let key = (to, group(i.process));
+            let lacks = claims[n].is_some()
+                && has.get(&key).copied().unwrap_or(0) + bytes <= claimed.get(&key).copied().unwrap_or(0);
+            let before = (used.clone(), has.clone(), taken.clone());
+            let mut swap = Vec::new();
+            while used[to] + bytes > most(to) {
+                let Some(v) = take(to, Some(key.1), &taken, &has) else { break };
+                taken.insert((to, v));
+                swap.push(leave(v, to, &mut used, &mut has));
+            }
+            swap.push(Move::of(i, missing, slower[0].0, to, judge.now));
+            let taker = claims[n].map(|_| key.1);
+            let mut whole = sum(&swap, taker.as_slice());
+            whole.doubt = if lacks { 0.0 } else { whole.doubt };
+            if used[to] + bytes <= most(to) && (judge.worth)(&whole) {
+                used[to] += bytes;
+                used[slower[0].0] = used[slower[0].0].saturating_sub(bytes);
+                *has.entry(key).or_default() += bytes;
+                coming[to] = coming[to].and(whole);
+                takers[to].extend(taker);
+                swaps.push((to, swap));
+                refused = 0;
+            } else {
+                (used, has, taken) = before;
+                refused += 1;
+            }
+        }
+        let mut all = Vec::new();
+        let mut stays = vec![false; last];
+        for k in (0..last).rev() {
+            let comes = coming[k] != Swap::default();
+            stays[k] = comes && !(judge.worth)(&coming[k].and(sum(&over[k], &takers[k])));
+            let alone = |m: &&Move| (comes && !stays[k]) || (judge.worth)(&sum(&[**m], &[]));
+            all.extend(over[k].iter().take_while(alone));
+        }
+        all.extend(swaps.into_iter().filter(|(to, _)| !stays[*to]).flat_map(|(_, swap)| swap));
+        all
+    }
+
+    /// Hundreds of items of all kinds, of two programs, in two and three tiers, with parts of their own and without: what is kept of each, and made anew when it is asked
+    /// for, leads to the same moves.
+    #[test]
+    fn what_is_kept_of_each_is_enough() {
+        let mut dice = 5u64;
+        let mut draw = |below: u64| {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (dice >> 33) % below
+        };
+        let shares = Shares::new(By::Command, &[("a".to_string(), 2.0)], &[]).expect("good");
+        let guarantees = Guarantees::new(&shares, ["a", "b"].map(Some).into_iter());
+        let line = |random: f64| Lines { random, ..Lines::default() };
+        let (mut moved, mut kinds) = (0, [0; 2]);
+        for round in 0..60u64 {
+            let tiers = 2 + (round % 2) as usize;
+            // In a few rounds many more than are refused before it is given up.
+            let count = if round % 10 == 9 { 1500 } else { 150 };
+            let mut items: Vec<(f64, Item)> = Vec::new();
+            for n in 0..count {
+                let heat = if draw(3) > 0 { 0.0 } else { draw(50) as f64 };
+                let there = [1.0, 1.0, 1.0, 0.75, 0.5][draw(5) as usize];
+                let (process, seen) = (draw(2) as usize, draw(4) as u32);
+                let one = crate::item::tests::item(n << 32, (1 + draw(64)) * 4096, draw(tiers as u64) as usize, heat);
+                let looks = [1.0 + draw(4) as f64; 3];
+                let one = Item { process, seen, there, looks, ..one };
+                items.push((heat / one.bytes as f64, one));
+            }
+            // As records are numbered.
+            items.sort_by_key(|(_, i)| (i.process, i.addr));
+            let used = |k: usize| -> u64 { items.iter().filter(|(_, i)| i.tier == k).map(|(_, i)| i.bytes).sum() };
+            let room = |k: usize| Room {
+                limit: if k + 1 < tiers { used(k) / 2 * (1 + round % 4) } else { 1 << 40 },
+                used: used(k),
+            };
+            let rooms: Vec<Room> = (0..tiers).map(room).collect();
+            let now = Now { interval: 4, prices: (0..tiers).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
+            let times = [0.0, 1.0, 4.0][(round / 4 % 3) as usize];
+            let worth = |swap: &Swap| times == 0.0 || swap.gain - swap.doubt > times * swap.cost;
+            let cost = |bytes: u64, _: usize, _: usize| bytes as f64 / 400.0;
+            let guarantees = (round % 3 == 0).then_some(&guarantees);
+            let judge = Judge { now: &now, cost: &cost, worth: &worth, guarantees };
+            let made = with(&items, |candidates| fill(candidates, &rooms, 0.9, &judge));
+            assert_eq!(made, plainly(items.clone(), &rooms, 0.9, &judge), "round {round}");
+            moved += made.len();
+            made.iter().for_each(|m| kinds[usize::from(m.to < m.from)] += 1);
+        }
+        assert!(moved > 1000 && kinds.iter().all(|moves| *moves > 100), "{kinds:?}");
     }
 
     /// What is hottest of the second group is in the slow tier, but not by so much that it is worth moving: what the group has instead is not for the first one to take.

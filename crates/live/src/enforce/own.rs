@@ -2,7 +2,7 @@
 //! `[place in objects, number of a tier]`, in the order in which to move. What does not exist, or is there already, is left out.
 
 use super::{Enforce, Judge, Move, Room};
-use crate::item::Item;
+use crate::candidates::Candidates;
 use crate::script::{OBJECTS, Object, Script, pairs, table, tiers};
 
 pub struct Own(Script);
@@ -14,17 +14,16 @@ impl Own {
 }
 
 impl Enforce for Own {
-    fn moves(&self, mut items: Vec<(f64, Item)>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move> {
-        items.sort_by(|(p, a), (q, b)| q.total_cmp(p).then(a.addr.cmp(&b.addr)));
-        let shown = shown(&items, rooms.len().saturating_sub(1));
-        let objects = table(shown.iter().map(|i| Object::new(&items[*i].1, judge.now)));
+    fn moves(&self, mut candidates: Candidates<'_>, rooms: &[Room], judge: &Judge<'_>) -> Vec<Move> {
+        candidates.sort();
+        let shown = shown(&candidates, rooms.len().saturating_sub(1));
+        let objects = table(shown.iter().map(|place| Object::new(&candidates.item(*place), judge.now)));
         let Some(wanted) = self.0.ask((objects, tiers(rooms)), pairs) else {
-            return super::fill(items, rooms, super::USUAL_SHARE, judge);
+            return super::fill(candidates, rooms, super::USUAL_SHARE, judge);
         };
         let one = |(place, to): (usize, usize)| {
-            let (_, item) =
-                shown.get(place).map(|i| &items[*i]).filter(|(_, item)| to < rooms.len() && item.tier != to)?;
-            Some(Move::of(item, 1.0, item.tier, to, judge.now))
+            let item = candidates.item(*shown.get(place)?);
+            (to < rooms.len() && item.tier != to).then(|| Move::of(&item, 1.0, item.tier, to, judge.now))
         };
         wanted.into_iter().filter_map(one).collect()
     }
@@ -38,16 +37,17 @@ impl Enforce for Own {
     }
 }
 
-/// Which of the items are shown, in their order: all, or the more important half of what may be, and of the others those that could make room
+/// Which of the candidates are shown, in their order: all, or the more important half of what may be, and of the others those that could make room
 /// for them, the least important.
-fn shown(items: &[(f64, Item)], slowest: usize) -> Vec<usize> {
-    if items.len() <= OBJECTS {
-        return (0..items.len()).collect();
+fn shown(candidates: &Candidates<'_>, slowest: usize) -> Vec<usize> {
+    let count = candidates.len();
+    if count <= OBJECTS {
+        return (0..count).collect();
     }
-    let fast = |i: &usize| items[*i].1.tier < slowest;
-    let mut last: Vec<usize> = (OBJECTS / 2..items.len()).rev().filter(fast).take(OBJECTS / 2).collect();
+    let fast = |place: &usize| candidates.tier(*place) < slowest;
+    let mut last: Vec<usize> = (OBJECTS / 2..count).rev().filter(fast).take(OBJECTS / 2).collect();
     last.reverse();
-    let others = (0..items.len()).filter(|i| last.binary_search(i).is_err());
+    let others = (0..count).filter(|place| last.binary_search(place).is_err());
     let mut all: Vec<usize> = others.take(OBJECTS - last.len()).chain(last.iter().copied()).collect();
     all.sort_unstable();
     all
@@ -79,8 +79,8 @@ mod tests {
         let one = |n: u64| (n as f64, item(n * 4096, 4096, usize::from(n > 4), n as f64));
         let items: Vec<(f64, Item)> = (1..=count).map(one).collect();
         let rooms = [Room { limit: 1 << 20, used: 16384 }, Room { limit: 1 << 40, used: 1 << 30 }];
-        let mut moves: Vec<(u64, usize)> =
-            own.moves(items, &rooms, &judge).iter().map(|m| (m.addr / 4096, m.to)).collect();
+        let moves = with(&items, |candidates| own.moves(candidates, &rooms, &judge));
+        let mut moves: Vec<(u64, u8)> = moves.iter().map(|m| (m.addr / 4096, m.to)).collect();
         moves.sort_unstable();
         assert_eq!(own.failed(), None);
         assert_eq!(moves, [(1, 1), (2, 1), (3, 1), (4, 1), (150_001, 0), (150_002, 0), (150_003, 0)]);
@@ -91,7 +91,7 @@ mod tests {
         let one = |n: u64, tier: usize| (0.0, item(n * 4096, 4096, tier, 1.0));
         let of = |count: usize, fast: std::ops::Range<usize>| -> Vec<usize> {
             let items: Vec<_> = (0..count).map(|n| one(n as u64, usize::from(!fast.contains(&n)))).collect();
-            shown(&items, 1)
+            with(&items, |candidates| shown(&candidates, 1))
         };
         assert_eq!(of(3, 0..1), [0, 1, 2]);
         let all_fast = of(OBJECTS + 10, 0..OBJECTS + 10);
@@ -103,6 +103,8 @@ mod tests {
         let some = of(OBJECTS + 10, OBJECTS / 2 - 5..OBJECTS / 2 + 5);
         assert!(some.len() == OBJECTS && some.windows(2).all(|w| w[0] < w[1]));
     }
+    use crate::candidates::tests::with;
+    use crate::item::Item;
     use crate::item::tests::item;
     use crate::script::tests::{file, now};
 
@@ -120,12 +122,12 @@ mod tests {
         let own = Own::load(Some(&path)).expect("a good script");
         let now = now();
         let judge = Judge { now: &now, cost: &|_, _, _| 0.0, worth: &|_| true, guarantees: None };
-        let items = || {
-            vec![(1.0, item(4096, 4096, 0, 1.0)), (9.0, item(8192, 4096, 1, 50.0)), (2.0, item(12288, 4096, 1, 5.0))]
-        };
+        let items =
+            [(1.0, item(4096, 4096, 0, 1.0)), (9.0, item(8192, 4096, 1, 50.0)), (2.0, item(12288, 4096, 1, 5.0))];
         let rooms = |used| [Room { limit: 4096, used }, Room { limit: 1 << 20, used: 8192 }];
-        let moves = |used| -> Vec<(u64, usize)> {
-            own.moves(items(), &rooms(used), &judge).iter().map(|m| (m.addr, m.to)).collect()
+        let moves = |used| -> Vec<(u64, u8)> {
+            let moves = with(&items, |candidates| own.moves(candidates, &rooms(used), &judge));
+            moves.iter().map(|m| (m.addr, m.to)).collect()
         };
         assert_eq!(moves(4096), [(8192, 0)]);
         assert_eq!(own.failed(), None);

@@ -97,7 +97,7 @@ impl Engine<'_> {
     }
 
     fn status(&self, length_s: f64) -> Status {
-        let mut hottest = BinaryHeap::new();
+        let mut hottest: BinaryHeap<Reverse<(u64, usize, u64)>> = BinaryHeap::new();
         let mut programs = Vec::new();
         for (i, p) in self.processes.iter().enumerate().filter(|(_, p)| !p.over) {
             let none = ProgramStatus { resident: vec![Bytes(0); self.places.len()], ..ProgramStatus::default() };
@@ -110,10 +110,11 @@ impl Engine<'_> {
                 of.misses_per_second += misses;
                 r.divided(of.resident.len()).for_each(|(tier, bytes)| of.resident[tier].0 += bytes);
                 // Misses a second are not negative, and of such numbers the bits have the same order.
-                let this = Reverse((misses.to_bits(), i, addr));
+                let bits = misses.to_bits();
                 let coldest = hottest.peek().filter(|_| hottest.len() >= MOST_OBJECTS);
-                if coldest.is_none_or(|coldest| this < *coldest) {
-                    hottest.push(this);
+                // Of a million that are as cold none takes another one's place.
+                if coldest.is_none_or(|Reverse((coldest, ..))| bits > *coldest) {
+                    hottest.push(Reverse((bits, i, addr)));
                 }
                 if hottest.len() > MOST_OBJECTS {
                     hottest.pop();
