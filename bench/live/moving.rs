@@ -1,8 +1,9 @@
 //! How fast `live` moves memory, against one bare call of move_pages(2) for the same pages, and how long at most a thread that touches them waits
-//! meanwhile. For a machine with two nodes and two processors:
+//! meanwhile: where pages are small, and where they are huge. For a machine with two nodes and two processors:
 //!
 //!     hearth lab run --vcpus 2 --fast 40MiB -- target/release/live-moving
 
+use memmap2::Advice;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -62,10 +63,25 @@ impl Touched {
 }
 
 fn main() {
-    let mut map = memmap2::MmapMut::map_anon(((MIB << 20) + HUGE) as usize).expect("there is memory");
-    map.advise(memmap2::Advice::NoHugePage).expect("it is advice");
-    map.fill(1);
-    let start = (map.as_ptr() as u64).next_multiple_of(HUGE);
+    for (pages, advice) in [("small", Advice::NoHugePage), ("huge", Advice::HugePage)] {
+        let mut map = memmap2::MmapMut::map_anon(((MIB << 20) + 2 * HUGE) as usize).expect("there is memory");
+        map.advise(advice).expect("it is advice");
+        map.fill(1);
+        let huge = huge_bytes();
+        assert!((advice == Advice::HugePage) == (huge >= MIB << 20), "{huge} bytes are in huge pages");
+        measure(pages, (map.as_ptr() as u64).next_multiple_of(HUGE));
+        assert!(huge_bytes() == huge, "huge pages did not stay so");
+    }
+}
+
+/// Bytes of this process that are in huge pages.
+fn huge_bytes() -> u64 {
+    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").expect("the kernel tells");
+    let kib = rollup.lines().find_map(|line| line.strip_prefix("AnonHugePages:")?.strip_suffix("kB"));
+    kib.map_or(0, |kib| kib.trim().parse::<u64>().expect("a number") << 10)
+}
+
+fn measure(pages: &str, start: u64) {
     let touched = Touched { start, over: AtomicBool::new(false), longest: AtomicU64::new(0) };
     let me = std::process::id() as i32;
     std::thread::scope(|scope| {
@@ -73,14 +89,14 @@ fn main() {
         for to in [0, 1] {
             let (bare, wait) = touched.moved(to, |_, _| touched.bare(to));
             let pace = MIB as f64 / bare.as_secs_f64();
-            println!("to node {to}: one call {pace:.0} MiB/s, longest wait {wait:.3} ms");
+            println!("{pages} pages to node {to}: one call {pace:.0} MiB/s, longest wait {wait:.3} ms");
             let (steps, wait) = touched.moved(to, |start, bytes| {
                 for at in (start..start + bytes).step_by(HUGE as usize) {
                     live::pages::send(me, at, HUGE, to, &[to]).expect("one may move one's own");
                 }
             });
             let ratio = bare.as_secs_f64() / steps.as_secs_f64();
-            println!("to node {to}: live {ratio:.3} of its pace, longest wait {wait:.3} ms");
+            println!("{pages} pages to node {to}: live {ratio:.3} of its pace, longest wait {wait:.3} ms");
         }
         touched.over.store(true, Relaxed);
     });

@@ -229,8 +229,11 @@ impl Table {
 /// The records of several tables, each with a number by which it is found at once. Who has the larger number has the later table, or the higher address.
 pub struct Numbered<'a> {
     /// Leaves of the tables, each with the number of its table.
-    leaves: Vec<(usize, &'a [(u64, Record)])>,
+    leaves: Vec<(usize, Leaf<'a>)>,
 }
+
+/// Records with their addresses.
+type Leaf<'a> = &'a [(u64, Record)];
 
 /// Leaves whose records have numbers of 32 bits.
 const MOST_LEAVES: usize = 1 << 26;
@@ -244,7 +247,7 @@ impl<'a> Numbered<'a> {
 
     /// All of them in the order of their numbers: number, that of the table, address, record.
     pub fn iter(&self) -> impl Iterator<Item = (u32, usize, u64, &'a Record)> {
-        let leaf = |(i, (table, leaf)): (usize, &(usize, &'a [(u64, Record)]))| {
+        let leaf = |(i, (table, leaf)): (usize, &(usize, Leaf<'a>))| {
             let (first, table) = (i * leaves::MOST, *table);
             leaf.iter().enumerate().map(move |(n, (addr, record))| ((first + n) as u32, table, *addr, record))
         };
