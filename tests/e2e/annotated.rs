@@ -216,6 +216,34 @@ fn like_lines_of_files_of_one_name_differ_by_their_callers() {
     assert_eq!(all.len(), 2, "{all:?}");
 }
 
+/// A program of which two allocations have one number.
+#[test]
+fn positions_of_one_number_are_told_by_who_meets_them() {
+    let room = Room::new();
+    compile(&room, ".", "hearth-cc", &["colliding.c"], &["-O2"], "app").expect(0);
+    let both = "heat_horin (colliding.c:10:5) and mesh_kihem (colliding.c:15:5) have the same number";
+    let told = |said: &str| {
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.matches("the same number").count() == 1 && said.contains(both), "{said}");
+        assert!(said.contains("so their objects count as one site; rename one"), "{said}");
+    };
+    told(&room.hearth(&["sites", "app"]).expect(0).stderr);
+    let recorded = room.record(&["--sampler", "none"], "p.hearth", &["./app"]).expect(0);
+    told(&recorded.stderr);
+    assert_eq!(recorded.stdout, "ab\n");
+    let observed = room.observed("p.hearth");
+    let peaks: Vec<u64> = observed.sites.iter().map(|s| s.peak.0 >> 10).filter(|kib| *kib >= 100).collect();
+    assert_eq!(peaks, [800]);
+    assert!(observed.losses.iter().any(|l| l.kind == "positions-collide" && l.count == 1), "{:?}", observed.losses);
+    room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "1MiB", "-o", "plan.toml"]).expect(0);
+    let ended = room.hearth(&["run", "--plan", "plan.toml", "--", "./app"]).expect(0);
+    told(&ended.stderr);
+    assert_eq!(ended.stdout, "ab\n");
+    let ended = room.hearth(&["live", "--", "./app"]).expect(0);
+    told(&ended.stderr);
+    assert_eq!(ended.stdout, "ab\n");
+}
+
 #[test]
 fn debug_information_lists_sites_of_other_compilers() {
     let room = Room::new();

@@ -74,12 +74,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         false => (annotated_rows(&table), "as the program says itself"),
         true => (debug_rows(&args)?, "as debug information says; it is not compiled with Hearth's compilers"),
     };
-    for (number, same) in table.collisions() {
-        let all: Vec<String> = same.iter().map(|p| format!("{} ({}:{})", p.function, p.file, p.line)).collect();
-        eprintln!(
-            "hearth: {} have the same number {number:08x}, so objects of these are of one site; rename one of the files or functions",
-            all.join(" and ")
-        );
+    for same in table.collisions(|_| true) {
+        eprintln!("hearth: {same}");
     }
     if args.json {
         output::print(&(serde_json::to_string_pretty(&rows)? + "\n"))?;

@@ -4,9 +4,9 @@
 //! function, and what is called, with tabs between and a zero byte at the end.
 
 use crate::symbols::{self, Binary};
-use model::SourceLine;
+use model::{Module, SourceLine};
 use object::{Object, ObjectSection};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Name of the section.
@@ -45,6 +45,27 @@ pub struct Table {
 /// Reads the positions of a file; there are none if it is not annotated. An error is one sentence.
 pub fn of(file: &Path) -> Result<Table, String> {
     table(&Binary::open(file)?)
+}
+
+/// What a run that met these positions has to say of those among them that have one number, by file: how many numbers that are, and a sentence.
+pub(crate) fn collisions<'a>(met: impl Iterator<Item = (&'a Module, u64)>) -> Vec<(usize, String)> {
+    let mut numbers: BTreeMap<&Module, BTreeSet<u64>> = BTreeMap::new();
+    for (module, number) in met.filter(|(module, _)| module.is_source()) {
+        numbers.entry(module).or_default().insert(number);
+    }
+    let of_module = |(module, numbers): (&Module, BTreeSet<u64>)| {
+        // Whether it can be read is said elsewhere.
+        let binary = Binary::open(Path::new(module.file()?)).ok()?;
+        let same = binary.build_id().ok()? == module.build_id;
+        let told = table(&binary).ok().filter(|_| same)?.collisions(|n| numbers.contains(&u64::from(n)));
+        let (file, first) = (binary.path().display(), told.first()?);
+        let more = match told.len() - 1 {
+            0 => String::new(),
+            n => format!("; and so have {n} more (`hearth sites {file}` lists all)"),
+        };
+        Some((told.len(), format!("in {file} {first}{more}")))
+    };
+    numbers.into_iter().filter_map(of_module).collect()
 }
 
 /// Reads a module's positions; there are none if it is not annotated. An error is one sentence.
@@ -97,9 +118,17 @@ impl Table {
         self.order.iter().filter_map(|n| Some((*n, self.positions.get(n)?.first()?)))
     }
 
-    /// Those that have one number.
-    pub fn collisions(&self) -> impl Iterator<Item = (u32, &[Position])> {
-        self.positions.iter().filter(|(_, same)| same.len() > 1).map(|(n, same)| (*n, same.as_slice()))
+    /// Those that have one number, a sentence for each number that is `asked` for.
+    pub fn collisions(&self, asked: impl Fn(u32) -> bool) -> Vec<String> {
+        let told = |(number, same): (&u32, &Vec<Position>)| {
+            let all: Vec<String> =
+                same.iter().map(|p| format!("{} ({}:{}:{})", p.function, p.file, p.line, p.column)).collect();
+            format!(
+                "{} have the same number {number:08x}, so their objects count as one site; rename one of the functions or files and compile it again",
+                all.join(" and ")
+            )
+        };
+        self.positions.iter().filter(|(n, same)| same.len() > 1 && asked(**n)).map(told).collect()
     }
 
     /// The source form of a number.
@@ -144,9 +173,10 @@ mod tests {
             (line.function.as_str(), line.file.as_str(), line.line),
             ("Matrix::grow(unsigned long)", "m.cpp", 8)
         );
-        let collisions: Vec<_> = table.collisions().collect();
+        let collisions = table.collisions(|_| true);
         assert_eq!(collisions.len(), 1);
-        assert_eq!((collisions[0].0, collisions[0].1.len()), (10, 2));
+        assert!(collisions[0].starts_with("vec (vec.c:4:9) and main (other.c:1:1) have the same number 0000000a,"));
+        assert!(table.collisions(|n| n == 11).is_empty());
         assert_eq!(table.line(1 << 40), None);
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! A launcher follows one session, that of its program; a daemon those of its users, which *stand* while programs come and go.
 
+use crate::annotated;
 use crate::bounds::Bounds;
 use crate::code::Code;
 use crate::follow::{Follower, RawFrame, Sink, Started, Tally, tell};
@@ -934,6 +935,7 @@ impl<'a> Watch<'a> {
         self.close_books();
         let duration_ns = self.now();
         self.tell_what_was_said();
+        self.tell_collisions();
         let mut all: Vec<_> = self.losses.into_iter().filter(|(_, (count, _))| *count > 0).collect();
         all.sort();
         let mut losses: Vec<Loss> = Vec::new();
@@ -994,7 +996,17 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// Of annotated programs: which sites are those of several positions.
+    fn tell_collisions(&mut self) {
+        let frames = self.tally.sites.values().flat_map(|s| &s.frames);
+        let met = frames.filter_map(|f| Some((f.module.as_ref()?, f.offset)));
+        let told = annotated::collisions(met);
+        let notes: Vec<&str> = told.iter().map(|(_, note)| note.as_str()).collect();
+        self.lose(None, "positions-collide", told.iter().map(|(count, _)| *count as u64).sum(), &notes.join("; "));
+    }
+
     /// What runtimes have said beside process files.
+
     fn tell_what_was_said(&mut self) {
         let said = |marker| self.sessions.iter().any(|s| s.dir().join(marker).exists());
         let (failed, loaded) = (said(FAILED), said(LOADED));
