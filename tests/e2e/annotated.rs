@@ -1,8 +1,8 @@
 //! Programs compiled with `hearth-cc`, `hearth-c++` and `hearth-fc`: their sites are lines of the source, the same in every build.
 
 use hearth_tests::{Ended, Room, compilers, run, workspace};
-use model::Observed;
 use model::landing::Landing;
+use model::{Frame, Observed, Plan, PlannedMove, PlannedPhase, SiteId};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -390,6 +390,120 @@ fn what_no_text_tells_is_said() {
     let ((assumed, five), (known, one)) = (asked(&[]), asked(&["--with", "counted.c:45=1"]));
     assert!(assumed.contains("counted.c:45") && !known.contains("counted.c:45"), "{assumed}{known}");
     assert!(five > 1.2 * one, "{five} {one}");
+}
+
+/// A plan by first come, first served, for two tiers that every machine has, with these phases.
+fn with_phases(room: &Room, phases: impl FnOnce(&Plan) -> Vec<PlannedPhase>) {
+    room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "1GiB", "-o", "plan.toml"]).expect(0);
+    let mut plan = policy::plan_file::read(&room.path("plan.toml")).expect("the plan");
+    for tier in &mut plan.tiers {
+        (tier.nodes, tier.budget) = (vec![0], None);
+    }
+    plan.phases = phases(&plan);
+    fs::write(room.path("plan.toml"), policy::plan_file::to_toml(&plan)).expect("writing the plan");
+}
+
+/// From beginning 2 on the array of this function is in the slow tier, from beginning 3 on in the fast one.
+fn there_and_back(plan: &Plan, begins: SiteId, frames: &[Frame], array: &str) -> Vec<PlannedPhase> {
+    let site = plan.sites.iter().find(|s| s.label.starts_with(array)).expect("the array").id;
+    let to = |(number, tier): (u64, &str)| PlannedPhase {
+        begins,
+        number,
+        every: None,
+        frames: frames.to_vec(),
+        moves: vec![PlannedMove { site, tier: tier.into(), split: None, idle: false }],
+    };
+    [(2, "slow"), (3, "fast")].map(to).to_vec()
+}
+
+/// What the plan has moved, on one processor, where the program waits for it.
+fn moved(room: &Room, before: &[&str], program: &str) -> (u64, u64) {
+    let hearth = hearth_tests::hearth();
+    let run_by = ["run", "--plan", "plan.toml", "--json", "landed.json", "--", program, "9", "1000"];
+    let mut command = room.command(before[0]);
+    command.args(&before[1..]).arg(&hearth).args(run_by);
+    let ended = run(hearth_tests::for_mpi(&mut command)).expect(0);
+    let text = fs::read_to_string(room.path("landed.json")).expect("the summary");
+    let landing: Landing = serde_json::from_str(&text).expect("a landing");
+    assert!(!ended.stderr.contains("nothing moves"), "{}", ended.stderr);
+    let moved = landing.moved.expect("there are phases");
+    (moved.objects, moved.bytes.0)
+}
+
+/// Operations of MPI that another compiler's call stacks tell are found again among the lines, and so are allocations that phases begin with.
+#[test]
+fn phases_by_call_stacks_begin_in_an_annotated_build() {
+    let room = Room::new();
+    // On the line of an operation there is an allocation that the profile does not have.
+    let source = fs::read_to_string(workspace().join("tests/programs/turns.c")).expect("the source");
+    let with = "{ static void *volatile kept; kept = malloc(64); return MPI_Barrier";
+    fs::write(room.path("turns.c"), source.replace("{ return MPI_Barrier", with)).expect("writing the source");
+    let source = "turns.c";
+    let [plain, hearth_cc] = [Path::new("gcc").to_owned(), compilers().join("hearth-cc")];
+    let build = |compiler: &Path, mpi: bool, level: &str, out: &str| {
+        fs::create_dir_all(room.path(out).parent().expect("a folder")).expect("making a folder");
+        let mut command = if mpi { room.command("mpicc.mpich") } else { room.command(compiler) };
+        // gcc takes two functions of one text for one.
+        let apart = (compiler == plain).then_some("-fno-ipa-icf");
+        let options = ["-g", level, "-Wno-unknown-pragmas", source, "-o", out];
+        run(command.env("MPICH_CC", compiler).args(mpi.then_some("-DMPI")).args(apart).args(options)).expect(0);
+    };
+    let pinned = ["taskset", "-c", "0"];
+    let one_rank = ["mpirun.mpich", "-np", "1", "taskset", "-c", "0"];
+    for mpi in [true, false] {
+        build(&hearth_cc, mpi, "-O3", "new/turns");
+        build(&hearth_cc, mpi, "-O0", "newer/turns");
+        for level in ["-O0", "-O3"] {
+            build(&plain, mpi, level, "old/turns");
+            let before: &[&str] = if mpi { &one_rank } else { &pinned };
+            let hearth = hearth_tests::hearth();
+            let mut record = room.command(before[0]);
+            let options = ["record", "--sampler", "none", "--phases", "-o", "p.hearth", "--", "old/turns", "9", "1000"];
+            record.args(&before[1..]).arg(&hearth).args(options);
+            run(hearth_tests::for_mpi(&mut record)).expect(0);
+            let regions = room.observed("p.hearth").regions;
+            with_phases(&room, |plan| {
+                let begins = |function: &str| -> (SiteId, Vec<Frame>) {
+                    let of = |f: &[Frame]| f.iter().flat_map(|f| &f.source).any(|l| l.function == function);
+                    if mpi {
+                        let region = regions.iter().find(|r| of(&r.frames)).expect("an operation of MPI");
+                        return (region.id, region.frames.clone());
+                    }
+                    let site = plan.sites.iter().find(|s| of(&s.frames)).expect("an allocation");
+                    (site.id, Vec::new())
+                };
+                let two = [("alloc_first", "meet_first"), ("alloc_second", "meet_second")];
+                two.into_iter()
+                    .flat_map(|(array, meets)| {
+                        let (begins, frames) = begins(if mpi { meets } else { "alloc_text" });
+                        there_and_back(plan, begins, &frames, array)
+                    })
+                    .collect()
+            });
+            for program in ["old/turns", "new/turns", "newer/turns"] {
+                assert_eq!(moved(&room, before, program), (4, 16 << 20), "MPI: {mpi}, {level}, {program}");
+            }
+        }
+    }
+}
+
+/// There is no translation the other way round, and that is said.
+#[test]
+fn a_plan_by_lines_says_that_it_cannot_guide_call_stacks() {
+    let room = Room::new();
+    compile(&room, ".", "hearth-cc", &C, &["-O3"], "app").expect(0);
+    room.record(&["--sampler", "none"], "p.hearth", &["./app"]).expect(0);
+    room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "26MiB", "-o", "plan.toml"]).expect(0);
+    let plain = room.plain(&["./app"]).expect(0).stdout;
+    run(room.command("gcc").args(["-O3", "-g"]).args(C).args(["-o", "app"])).expect(0);
+    let ended = room.hearth(&["run", "--plan", "plan.toml", "--json", "landed.json", "--", "./app"]).expect(0);
+    assert_eq!(ended.stdout, plain);
+    let landing: Landing =
+        serde_json::from_str(&fs::read_to_string(room.path("landed.json")).expect("the summary")).expect("a landing");
+    let said = landing.notes.iter().filter(|n| n.contains("is not compiled with Hearth's compilers, as it was"));
+    assert_eq!(said.count(), 1, "{:?}", landing.notes);
+    let lost = landing.unmatched.iter().filter(|u| u.why == "app has no lines of its source to find it by").count();
+    assert_eq!(lost, 6, "{:?}", landing.unmatched);
 }
 
 /// What a phase begins with is a line of the source, the same in every build, and whichever MPI starts the ranks.

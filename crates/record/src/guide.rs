@@ -201,10 +201,18 @@ fn positions(plan: &Plan, module: &Module, file: &Path, lost: &mut BTreeMap<Site
         Ok(table) => table,
         Err(why) => return Some(why),
     };
+    let of_module = |s: &&PlannedSite| s.frames.iter().any(|f| f.module.as_ref() == Some(module));
     if table.is_empty() {
+        let sites: Vec<SiteId> = plan.sites.iter().filter(of_module).map(|s| s.id).collect();
+        for &site in &sites {
+            lost.entry(site).or_insert_with(|| format!("{} has no lines of its source to find it by", module.name()));
+        }
         return Some(format!(
-            "{} does not say where in its source it allocates, as it did when it was profiled: build it with Hearth's compilers again",
-            file.display()
+            "{} is not compiled with Hearth's compilers, as it was when it was profiled: its sites are call stacks, and {} of {} planned sites, which are lines of the source, are \
+             not found in it; compile it with hearth-cc again, or record this build and plan anew",
+            file.display(),
+            sites.len(),
+            plan.sites.len()
         ));
     }
     let before = lost.len();

@@ -3,11 +3,12 @@
 //!
 //! From the innermost frame on, the first line that the program knows is the position that allocates for it; the positions of its callers follow, as many as the
 //! program tells. Lines of the standard library are left out, as they are there. Where one line holds several calls, the order of their addresses decides; if there
-//! are not as many as the program has, each may be any, and of several sites that may be one, the one with the most misses decides.
+//! are not as many as the program has, each may be any, and of several sites that may be one, the one with the most misses decides. A phase begins with each path that
+//! its operation of MPI or its allocation may be.
 
 use crate::annotated::{self, Position, Table};
 use crate::guide::key;
-use model::{Frame, Module, Plan, PlannedSite, SiteId, SiteKind, SourceLine};
+use model::{Frame, Module, Plan, PlannedMove, PlannedPhase, PlannedSite, SiteId, SiteKind, SourceLine};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use wire::identity;
@@ -46,8 +47,7 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
         let stack = site.kind != SiteKind::Static && !site.frames.iter().any(is_source);
         let Some(paths) = stack.then(|| lines.paths(&site.frames)).filter(|p| !p.is_empty()) else { continue };
         for path in paths {
-            let id = identity::path_id(path.iter().map(|p| p.0));
-            let id = SiteId(number(site).map_or(id, |n| identity::apart_id(id, n)));
+            let id = site_id(site, &path);
             if !taken.insert(id) {
                 continue;
             }
@@ -64,22 +64,7 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
     let mut translated = plan.clone();
     let left = plan.sites.iter().filter(|s| !absorbed.contains(&s.id));
     translated.sites = left.flat_map(|s| now.get(&s.id).cloned().unwrap_or_else(|| vec![s.clone()])).collect();
-    for phase in &mut translated.phases {
-        // Operations of MPI have positions, too; an allocation that begins a phase is one of the sites.
-        let operation =
-            phase.is_of_mpi().then(|| lines.paths(&phase.frames)).and_then(|paths| paths.into_iter().next());
-        if let Some(path) = operation {
-            phase.begins = SiteId(identity::path_id(path.iter().map(|p| p.0)));
-            phase.frames = path.iter().map(&frame).collect();
-        } else if let Some(site) = now.get(&phase.begins).and_then(|sites| sites.first()) {
-            phase.begins = site.id;
-        }
-        let of = |m: &model::PlannedMove| match now.get(&m.site) {
-            None => vec![m.clone()],
-            Some(sites) => sites.iter().map(|s| model::PlannedMove { site: s.id, ..m.clone() }).collect(),
-        };
-        phase.moves = phase.moves.iter().flat_map(of).collect();
-    }
+    translated.phases = plan.phases.iter().flat_map(|phase| lines.phases(phase, plan, &now, &frame)).collect();
     let hotter = match absorbed.len() {
         0 => String::new(),
         n => format!("; {n} share a line with a hotter one, which decides"),
@@ -92,6 +77,12 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
     );
     let origins = now.iter().flat_map(|(from, to)| to.iter().map(|s| (s.id, *from))).collect();
     Some(Translated { plan: translated, origins, note })
+}
+
+/// Of objects of one stack that are told apart each has an id of its own.
+fn site_id(site: &PlannedSite, path: &[Known<'_>]) -> SiteId {
+    let id = identity::path_id(path.iter().map(|p| p.0));
+    SiteId(number(site).map_or(id, |n| identity::apart_id(id, n)))
 }
 
 fn is_source(frame: &Frame) -> bool {
@@ -173,6 +164,41 @@ impl<'a> Lines<'a> {
         paths.iter_mut().for_each(|path| path.truncate(LAYERS));
         paths.iter_mut().for_each(|path| self.go_on(path));
         paths
+    }
+
+    /// A phase of the plan, for each path that it may begin with. `now`: what the plan's sites are in the program.
+    fn phases(
+        &self,
+        phase: &PlannedPhase,
+        plan: &Plan,
+        now: &HashMap<SiteId, Vec<PlannedSite>>,
+        frame: &impl Fn(&Known<'a>) -> Frame,
+    ) -> Vec<PlannedPhase> {
+        let of = |m: &PlannedMove| match now.get(&m.site) {
+            None => vec![m.clone()],
+            Some(sites) => sites.iter().map(|s| PlannedMove { site: s.id, ..m.clone() }).collect(),
+        };
+        let phase = PlannedPhase { moves: phase.moves.iter().flat_map(of).collect(), ..phase.clone() };
+        if phase.frames.iter().any(is_source) {
+            return vec![phase];
+        }
+        let begins: Vec<PlannedPhase> = if phase.is_of_mpi() {
+            // On a line there may be other calls, too.
+            let operations = self.paths(&phase.frames).into_iter().filter(|path| path[0].1.phase);
+            let begins = |path: &[Known<'a>]| SiteId(identity::path_id(path.iter().map(|p| p.0)));
+            let of = |path: Vec<Known<'a>>| PlannedPhase {
+                begins: begins(&path),
+                frames: path.iter().map(frame).collect(),
+                ..phase.clone()
+            };
+            operations.map(of).collect()
+        } else {
+            // Of a site that shares its lines with a hotter one, too. Regions are none.
+            let site = plan.sites.iter().find(|s| s.id == phase.begins && !s.frames.iter().any(is_source));
+            let paths = site.map(|s| self.paths(&s.frames).into_iter().map(|path| site_id(s, &path)));
+            paths.into_iter().flatten().map(|begins| PlannedPhase { begins, ..phase.clone() }).collect()
+        };
+        if begins.is_empty() { vec![phase] } else { begins }
     }
 
     /// Where the stack has no line that is known, only one call may have led on: compilers do not agree on the line of what they make themselves, such as `main` of a
