@@ -42,6 +42,8 @@ constexpr unsigned LARGEST = 20000;
 // A formula longer than this is one that nobody knows the value of.
 constexpr size_t LONGEST = 600;
 constexpr unsigned DEEPEST = 24;
+// Nor is more gone into for one than any has that is short enough: where pointers go round in a loop, each may be several others, which may be it.
+constexpr unsigned MOST_ASKED = 1000;
 // A pointer that may be more than so many values is not followed.
 constexpr unsigned MOST_WAYS = 8;
 constexpr double LINE = 64;
@@ -244,6 +246,8 @@ class Summary {
   DenseMap<const BasicBlock *, std::string> known_counts;
   DenseMap<const Loop *, std::string> known_turns;
   SmallPtrSet<const Loop *, 4> asked_turns;
+  // What was gone into for the formula that is being made.
+  unsigned asked = 0;
   // Calls, of which each may be a moment at which a phase begins; those that are the last ones when a block begins. -1: the function's beginning.
   DenseMap<const BasicBlock *, std::set<int>> before;
 
@@ -294,9 +298,16 @@ class Summary {
     return l && !l->isLoopInvariant(v);
   }
 
+  // Whether a formula leads too far, that begins with depth 0.
+  bool too_far(unsigned depth) {
+    if (depth == 0)
+      asked = 0;
+    return depth > DEEPEST || ++asked > MOST_ASKED;
+  }
+
   // The value; in a loop where it changes by a step, that of its middle turn.
   std::string value(const Value *v, unsigned depth = 0) {
-    if (depth > DEEPEST)
+    if (too_far(depth))
       return unknown(v, "0");
     std::string text = formula(v, depth + 1);
     return text.size() > LONGEST ? unknown(v, "0") : text;
@@ -518,7 +529,7 @@ class Summary {
 
   // An address: what it points into, with the distance from its beginning where that is the same in each turn.
   std::string address(const Value *p, unsigned depth) {
-    if (depth > DEEPEST)
+    if (too_far(depth))
       return unknown(p, "0");
     APInt offset(layout.getIndexTypeSizeInBits(p->getType()), 0);
     const Value *base = p->stripAndAccumulateConstantOffsets(layout, offset, true);
@@ -581,7 +592,7 @@ class Summary {
 
   // A formula of scalar evolution.
   std::string reckoned(const SCEV *s, unsigned depth) {
-    if (depth > DEEPEST)
+    if (too_far(depth))
       return "u " + word(f.getName()) + " 0";
     auto list = [&](StringRef op, const SCEVNAryExpr *e) {
       std::string text = reckoned(e->getOperand(e->getNumOperands() - 1), depth + 1);

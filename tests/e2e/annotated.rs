@@ -291,6 +291,23 @@ fn what_the_compilers_cannot_do_is_said_and_the_build_goes_on() {
     assert!(version.contains("clang version 19"), "{version}");
 }
 
+/// Interpreters have such loops: where eight pointers may each be any of the others there is no end of what they may be, and no formula.
+#[test]
+fn pointers_that_go_round_are_given_up_soon() {
+    let room = Room::new();
+    let all = || (0..8).map(|i| format!("p{i}"));
+    let pairs = (0..64).map(|n| (n / 8, n % 8)).filter(|(to, from)| to != from);
+    let cases: String =
+        pairs.map(|(to, from)| format!("case {}: p{to} = p{from}->to; break;\n", 8 * to + from)).collect();
+    let (start, sum) = (all().collect::<Vec<_>>().join(" = start, *"), all().collect::<Vec<_>>().join("->n + "));
+    let source = format!(
+        "struct node {{ struct node *to; long n; }};\nlong go(struct node *start, const char *code) {{\n\
+         struct node *{start} = start;\nfor (;; code++) switch (*code) {{\n{cases}default: return {sum}->n;\n}}\n}}\n"
+    );
+    fs::write(room.path("web.c"), source).expect("writing");
+    run(room.command(compilers().join("hearth-cc")).args(["-O2", "-c", "web.c"])).expect(0);
+}
+
 /// What `hearth plan --static` plans, as `tier label: share of misses, size`, the hottest first.
 fn planned_by_text(room: &Room, command: &[&str]) -> (Vec<String>, String) {
     let plan = ["plan", "--static", "--platform", "cxl-expander", "--set", "llc=1MiB", "--fast", "17MiB"];

@@ -9,6 +9,7 @@
 mod allocators;
 mod attached;
 mod declined;
+mod rebuilt;
 
 use hearth_tests::{
     Ended, Room, hearth, is_root, program, programs, require_tool, run_as_nobody, spawn, target, wait, workspace,
