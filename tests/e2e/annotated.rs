@@ -86,6 +86,10 @@ fn a_plan_guides_another_build() {
     let placed = |l: &Landing| -> BTreeSet<(u64, Vec<u64>)> {
         l.sites.iter().map(|s| (s.id.0, s.placed.iter().map(|b| b.0).collect())).collect()
     };
+    // Of two calls of one line columns are shown, and of no other.
+    for line in ["annotated.c:19)", "annotated.c:20)", "annotated.c:21:15)", "annotated.c:21:40)"] {
+        assert_eq!(before.sites.iter().filter(|s| s.label.ends_with(line)).count(), 1, "{line}: {before:?}");
+    }
     // The C library's buffer for standard output has a call stack.
     assert!(after.unmatched.iter().all(|u| u.label.contains("doallocate")), "{after:?}");
     let common: Vec<_> = placed(&before).intersection(&placed(&after)).cloned().collect();

@@ -38,6 +38,8 @@ pub fn labels<'a>(sites: impl IntoIterator<Item = &'a Site>) -> HashMap<SiteId, 
 struct Stack {
     id: SiteId,
     lines: Vec<String>,
+    /// The same with columns, for those that have the same lines all along.
+    exact: Vec<String>,
     /// So many of them are that line and its callers. Then come, of a line of Python, those that it has called, outermost first.
     callers: usize,
     /// The innermost frame in binary form, for sites that nothing else tells apart.
@@ -46,15 +48,22 @@ struct Stack {
 
 impl Stack {
     fn of(site: &Site) -> Stack {
-        let place = place(site);
+        let only = |label: String| Stack {
+            id: site.id,
+            exact: vec![label.clone()],
+            lines: vec![label],
+            callers: 1,
+            place: self::place(site),
+        };
         if site.kind == SiteKind::Static {
-            return Stack { id: site.id, lines: vec![site.stack_label()], callers: 1, place };
+            return only(site.stack_label());
         }
         let Some(naming) = site.naming_line() else {
-            return Stack { id: site.id, lines: vec![site.stack_label()], callers: 1, place };
+            return only(site.stack_label());
         };
         let all: Vec<(&Frame, &SourceLine)> = site.lines().collect();
         let callers = all.iter().skip(naming).filter(|(_, l)| !l.is_wrapper());
+        let mut exact: Vec<String> = callers.clone().map(|(frame, line)| frame.exact_line_text(line)).collect();
         let mut lines: Vec<String> = callers.map(|(frame, line)| frame.line_text(line)).collect();
         let callers = lines.len();
         if let Some(&(by, _)) = all.get(naming).filter(|(frame, _)| frame.is_python()) {
@@ -66,9 +75,10 @@ impl Stack {
             });
             let mut called: Vec<String> = texts.collect();
             called.reverse();
+            exact.extend(called.iter().cloned());
             lines.append(&mut called);
         }
-        Stack { id: site.id, lines, callers, place }
+        Stack { id: site.id, lines, exact, callers, place: self::place(site) }
     }
 }
 
@@ -103,8 +113,8 @@ fn name(group: Vec<&Stack>, depth: usize, prefix: &str, labels: &mut HashMap<Sit
     let deepest = group.iter().map(|s| s.lines.len()).max().unwrap_or(0);
     let parting = (depth + 1..deepest).find(|&d| group.iter().any(|s| s.lines.get(d) != group[0].lines.get(d)));
     let Some(parting) = parting else {
-        for stack in group {
-            labels.insert(stack.id, format!("{prefix}{here}, at {}", stack.place));
+        for (id, label) in by_column(&group, depth) {
+            labels.insert(id, format!("{prefix}{label}"));
         }
         return;
     };
@@ -118,6 +128,32 @@ fn name(group: Vec<&Stack>, depth: usize, prefix: &str, labels: &mut HashMap<Sit
     }
 }
 
+/// What tells stacks apart that are the same from `depth` on: the columns of those lines of which they differ, or else the place.
+fn by_column(group: &[&Stack], depth: usize) -> Vec<(SiteId, String)> {
+    let here = group[0].lines.get(depth).map_or("?", String::as_str);
+    let differ = |d: &usize| group.iter().any(|s| s.exact.get(*d) != group[0].exact.get(*d));
+    let longest = group.iter().map(|s| s.exact.len()).max().unwrap_or(0);
+    let mut parting: Vec<usize> = (depth..longest).filter(differ).collect();
+    let said = |s: &Stack, depths: &[usize]| -> String {
+        let first = if depths.contains(&depth) { s.exact[depth].clone() } else { here.to_string() };
+        let callers = depths.iter().filter(|d| **d != depth).filter_map(|d| s.exact.get(*d));
+        callers.fold(first, |label, caller| format!("{label}, from {caller}"))
+    };
+    // The innermost ones that will do.
+    let several = |depths: &[usize]| group.iter().map(|s| said(s, depths)).collect::<HashSet<_>>().len();
+    while let Some((_, fewer)) = parting.split_last().filter(|(_, fewer)| several(fewer) == several(&parting)) {
+        parting.truncate(fewer.len());
+    }
+    let labels: Vec<String> = group.iter().map(|s| said(s, &parting)).collect();
+    let mut often: HashMap<&str, usize> = HashMap::new();
+    labels.iter().for_each(|l| *often.entry(l).or_default() += 1);
+    let label = |(s, label): (&&Stack, &String)| {
+        let place = if often[label.as_str()] > 1 { format!(", at {}", s.place) } else { String::new() };
+        (s.id, format!("{label}{place}"))
+    };
+    group.iter().zip(&labels).map(label).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,7 +161,7 @@ mod tests {
 
     fn site(id: u64, stack: &[&str]) -> Site {
         let module = Some(Module { path: "/bin/app".to_string(), build_id: String::new() });
-        let line = |f: &&str| SourceLine { function: f.to_string(), file: "a.c".to_string(), line: 1 };
+        let line = |f: &&str| SourceLine { function: f.to_string(), file: "a.c".to_string(), line: 1, column: 0 };
         let frame = |(n, f): (usize, &&str)| Frame {
             module: module.clone(),
             offset: id * 16 + n as u64,
@@ -162,7 +198,7 @@ mod tests {
         let frame = |offset| Frame {
             module: Some(Module { path: "/lib/libx.so".to_string(), build_id: String::new() }),
             offset,
-            source: vec![SourceLine { function: "grow".to_string(), file: String::new(), line: 0 }],
+            source: vec![SourceLine { function: "grow".to_string(), file: String::new(), line: 0, column: 0 }],
         };
         let sites = [0x10, 0x20].map(|n| Site {
             id: SiteId(n),
@@ -242,6 +278,44 @@ mod tests {
         ];
         assert_eq!(sites.iter().map(|s| labels[&s.id].as_str()).collect::<Vec<_>>(), expected);
         assert_eq!(sites[0].label(), "train.py:41 in load");
+    }
+
+    #[test]
+    fn lines_of_the_source_are_told_apart_by_their_columns_where_that_is_needed() {
+        let position = |(function, line, column): &(&str, u32, u32)| Frame {
+            module: Some(Module { path: "source:/bin/app".to_string(), build_id: String::new() }),
+            offset: u64::from(line * 100 + column),
+            source: vec![SourceLine {
+                function: function.to_string(),
+                file: "a.c".to_string(),
+                line: *line,
+                column: *column,
+            }],
+        };
+        let named = |stacks: &[&[(&str, u32, u32)]]| -> Vec<String> {
+            let site = |(n, stack): (usize, &&[(&str, u32, u32)])| Site {
+                id: SiteId(n as u64),
+                kind: SiteKind::Allocation,
+                apart: None,
+                frames: stack.iter().map(position).collect(),
+            };
+            let sites: Vec<Site> = stacks.iter().enumerate().map(site).collect();
+            let labels = labels(&sites);
+            sites.iter().map(|s| labels[&s.id].clone()).collect()
+        };
+        let (vec, twice, again) = (("vec", 4, 9), ("main", 8, 5), ("main", 8, 30));
+        assert_eq!(
+            named(&[&[vec, twice], &[vec, again], &[("grid", 6, 2), twice]]),
+            ["vec (a.c:4), from main (a.c:8:5)", "vec (a.c:4), from main (a.c:8:30)", "grid (a.c:6)"]
+        );
+        assert_eq!(named(&[&[twice], &[again]]), ["main (a.c:8:5)", "main (a.c:8:30)"]);
+        // Each of two calls of one line calls what allocates twice on one line.
+        let other = ("vec", 4, 40);
+        let all = named(&[&[vec, twice], &[vec, again], &[other, twice], &[other, again]]);
+        let expected = ["4:9), from main (a.c:8:5)", "4:9), from main (a.c:8:30)", "4:40), from main (a.c:8:5)"];
+        assert_eq!(all[..3], expected.map(|e| format!("vec (a.c:{e}")), "{all:?}");
+        // One that the compiler knew no column of.
+        assert_eq!(named(&[&[("main", 8, 0)], &[twice]]), ["main (a.c:8)", "main (a.c:8:5)"]);
     }
 
     #[test]

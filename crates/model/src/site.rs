@@ -80,11 +80,11 @@ impl Module {
     /// The source form of a place in it, where no file has to be read for that: a name that the program has given, or a line of Python.
     pub fn line_at(&self, offset: u64) -> Option<SourceLine> {
         if let Some(name) = self.path.strip_prefix(NAMED) {
-            return Some(SourceLine { function: name.to_string(), file: String::new(), line: 0 });
+            return Some(SourceLine { function: name.to_string(), file: String::new(), line: 0, column: 0 });
         }
         let (file, function) = self.path.strip_prefix(PYTHON)?.rsplit_once(':')?;
         let line = u32::try_from(offset).unwrap_or(0);
-        Some(SourceLine { function: function.to_string(), file: file.to_string(), line })
+        Some(SourceLine { function: function.to_string(), file: file.to_string(), line, column: 0 })
     }
 }
 
@@ -97,6 +97,14 @@ pub struct SourceLine {
     pub file: String,
     /// Line, from 1; 0 if unknown.
     pub line: u32,
+    /// Column, from 1, of a position in the source of an annotated program; else 0. Plans leave it out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub column: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 impl SourceLine {
@@ -108,6 +116,15 @@ impl SourceLine {
             || ["/include/c++/", "/rustc/", "crates/api/src/", "crates/memkind/src/"]
                 .iter()
                 .any(|p| self.file.contains(p))
+    }
+
+    /// As it is shown, with the column: `function (file.c:12:5)`; as without one where it is not known.
+    fn with_column(&self) -> String {
+        let text = self.to_string();
+        match text.strip_suffix(')').filter(|_| self.column != 0 && !self.file.is_empty()) {
+            Some(place) if !self.function.is_empty() => format!("{place}:{})", self.column),
+            _ => text,
+        }
     }
 
     /// As `train.py:41 in load`, of a line of Python.
@@ -185,6 +202,11 @@ impl Frame {
             return line.as_python();
         }
         if line.file.is_empty() && !self.is_name() { format!("{line} [{}]", self.place()) } else { line.to_string() }
+    }
+
+    /// The same with the column, where there is one.
+    pub(crate) fn exact_line_text(&self, line: &SourceLine) -> String {
+        if line.column == 0 { self.line_text(line) } else { line.with_column() }
     }
 }
 

@@ -590,9 +590,9 @@ fn frames(lines: &[Spanned<String>], modules: &HashMap<String, Module>) -> Resul
 fn parse_source(text: &str) -> SourceLine {
     let known = text.split_once(AT).and_then(|(function, place)| {
         let (file, line) = place.rsplit_once(':')?;
-        Some(SourceLine { function: function.to_string(), file: file.to_string(), line: line.parse().ok()? })
+        Some(SourceLine { function: function.to_string(), file: file.to_string(), line: line.parse().ok()?, column: 0 })
     });
-    known.unwrap_or_else(|| SourceLine { function: text.to_string(), file: String::new(), line: 0 })
+    known.unwrap_or_else(|| SourceLine { function: text.to_string(), file: String::new(), line: 0, column: 0 })
 }
 
 /// The TOML parser's messages as part of a sentence.

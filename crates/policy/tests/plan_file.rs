@@ -13,7 +13,8 @@ fn example() -> Plan {
     let mut smalloc = site(0x1a2b_3c4d_5e6f_7081, 96 << 20, 1.2e6, 3e5);
     let lmp = Module { path: "/usr/bin/lmp".to_string(), build_id: "9f3c".to_string() };
     let libc = Module { path: "/usr/lib/x86_64-linux-gnu/libc.so.6".to_string(), build_id: String::new() };
-    let line = |function: &str, file: &str, line| SourceLine { function: function.into(), file: file.into(), line };
+    let line =
+        |function: &str, file: &str, line| SourceLine { function: function.into(), file: file.into(), line, column: 0 };
     smalloc.site.frames = vec![
         Frame {
             module: Some(lmp.clone()),
@@ -244,7 +245,7 @@ fn text() -> impl Strategy<Value = String> {
 prop_compose! {
     fn source_line()(function in text(), file in text(), line in any::<u32>()) -> SourceLine {
         // No demangler writes ` @` into a name; the file says so.
-        SourceLine { function: function.replace(" @", "@"), file, line }
+        SourceLine { function: function.replace(" @", "@"), file, line, column: 0 }
     }
 }
 

@@ -5,7 +5,7 @@ pub const APPLICATION_ID: i32 = 0x4872_7468;
 /// Version of the schema (SQLite `user_version`): this build writes it and reads it and older ones. Version 1 had no table
 /// `miss`; version 2 had no weights in it, no tables `source` and `touch`, and no kinds of sites; version 3 no table `memory`;
 /// version 4 no table `churn`; version 5 no table `chunk`; version 6 no lines written back and read beside all misses in `miss`; version 7 told no large objects of one stack apart;
-/// version 8 had no table `region`; version 9 no table `phase_use`.
+/// version 8 had no table `region`; version 9 no table `phase_use`; version 10 no columns in `symbol` and did not tell which misses were under way together.
 pub const VERSION: i64 = 11;
 
 /// Length of the intervals of the table `miss` at first, in ns.
@@ -48,7 +48,7 @@ CREATE TABLE frame (
     PRIMARY KEY (site, position)) WITHOUT ROWID;
 CREATE TABLE symbol (
     module INTEGER NOT NULL, offset INTEGER NOT NULL, level INTEGER NOT NULL, function TEXT NOT NULL,
-    file TEXT NOT NULL, line INTEGER NOT NULL, PRIMARY KEY (module, offset, level)) WITHOUT ROWID;
+    file TEXT NOT NULL, line INTEGER NOT NULL, column INTEGER NOT NULL, PRIMARY KEY (module, offset, level)) WITHOUT ROWID;
 CREATE TABLE object (
     id INTEGER PRIMARY KEY, process INTEGER NOT NULL, site INTEGER NOT NULL, tid INTEGER NOT NULL,
     addr INTEGER NOT NULL, size INTEGER NOT NULL, alloc_ns INTEGER NOT NULL, free_ns INTEGER,

@@ -412,10 +412,14 @@ fn symbols(db: &Connection) -> Result<Symbols> {
         modules.insert(id, module);
     }
     let mut lines: HashMap<(i64, i64), Vec<SourceLine>> = HashMap::new();
-    let mut s = db.prepare("SELECT module, offset, function, file, line FROM symbol ORDER BY module, offset, level")?;
+    let version: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
+    let column = if version < 11 { "0" } else { "column" };
+    let all =
+        format!("SELECT module, offset, function, file, line, {column} FROM symbol ORDER BY module, offset, level");
+    let mut s = db.prepare(&all)?;
     let mut rows = s.query([])?;
     while let Some(r) = rows.next()? {
-        let line = SourceLine { function: r.get(2)?, file: r.get(3)?, line: r.get(4)? };
+        let line = SourceLine { function: r.get(2)?, file: r.get(3)?, line: r.get(4)?, column: r.get(5)? };
         lines.entry((r.get(0)?, r.get(1)?)).or_default().push(line);
     }
     Ok(Symbols { modules, lines })

@@ -661,8 +661,8 @@ impl Writer {
     pub fn symbol(&mut self, module: i64, offset: u64, lines: &[SourceLine]) -> Result<(), Error> {
         for (level, line) in lines.iter().enumerate() {
             self.put(
-                "INSERT OR REPLACE INTO symbol VALUES (?, ?, ?, ?, ?, ?)",
-                params![module, offset as i64, level as i64, line.function, line.file, line.line],
+                "INSERT OR REPLACE INTO symbol VALUES (?, ?, ?, ?, ?, ?, ?)",
+                params![module, offset as i64, level as i64, line.function, line.file, line.line, line.column],
             )?;
         }
         Ok(())

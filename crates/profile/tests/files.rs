@@ -57,7 +57,7 @@ fn fill(w: &mut Writer) {
     w.frames(SiteId(u64::MAX), &frames, false).unwrap();
     let hot = w.site(SiteId(u64::MAX)).unwrap();
     let twice = w.site(SiteId(2)).unwrap();
-    let line = |f: &str, line| SourceLine { function: f.into(), file: "app.c".into(), line };
+    let line = |f: &str, line| SourceLine { function: f.into(), file: "app.c".into(), line, column: 0 };
     w.symbol(row, 0x1234, &[line("inlined", 3), line("outer", 9)]).unwrap();
     let object = |site, addr, size, alloc_ns, free_ns| ObjectRow {
         process,
@@ -344,7 +344,7 @@ fn functions_are_summed_up_by_site_and_tiers_by_what_the_kernel_said() {
         )
         .unwrap();
     }
-    let line = |function: &str, line| SourceLine { function: function.into(), file: "app.c".into(), line };
+    let line = |function: &str, line| SourceLine { function: function.into(), file: "app.c".into(), line, column: 0 };
     w.symbol(module, 0x11, &[line("std::vector<int>::operator[]", 1), line("kernel", 7)]).unwrap();
     w.symbol(module, 0x21, &[line("kernel", 8)]).unwrap();
     let mut touch = |site, module, offset, loads: u64, stores, latency_ns| {

@@ -141,7 +141,7 @@ impl Table {
 impl Position {
     /// As profiles and plans have it.
     pub(crate) fn as_line(&self) -> SourceLine {
-        SourceLine { function: self.function.clone(), file: self.file.clone(), line: self.line }
+        SourceLine { function: self.function.clone(), file: self.file.clone(), line: self.line, column: self.column }
     }
 }
 

@@ -45,7 +45,7 @@ pub fn symbolize(module: &Module, offsets: &[u64]) -> Result<Vec<Vec<SourceLine>
             let mut lines = dwarf.as_ref().map(|d| dwarf_lines(d, probe)).unwrap_or_default();
             match (lines.last_mut(), symbol) {
                 (Some(outermost), Some(name)) if outermost.function.is_empty() => outermost.function = name,
-                (None, Some(function)) => lines.push(SourceLine { function, file: String::new(), line: 0 }),
+                (None, Some(function)) => lines.push(SourceLine { function, file: String::new(), line: 0, column: 0 }),
                 _ => {}
             }
             lines
@@ -71,6 +71,8 @@ fn dwarf_lines(loader: &Loader, probe: u64) -> Vec<SourceLine> {
             function: function.unwrap_or_default(),
             file: location.and_then(|l| l.file).unwrap_or_default().to_string(),
             line: location.and_then(|l| l.line).unwrap_or(0),
+            // Call stacks are told apart by their addresses, and found again in another build by their lines.
+            column: 0,
         }
     });
     frames.filter(|l| !l.function.is_empty() || !l.file.is_empty()).collect()

@@ -64,7 +64,7 @@ after: exact for cxl-expander; misses served by dram (64 MiB) ~57.5%, cxl ~32.5%
 fn what_moves_in_one_plan_only_is_told() {
     let before = plan("density", &[(1, "dram", 0.5), (2, "cxl", 0.5)]);
     let mut after = before.clone();
-    let source = model::SourceLine { function: "solve".into(), file: "app.c".into(), line: 7 };
+    let source = model::SourceLine { function: "solve".into(), file: "app.c".into(), line: 7, column: 0 };
     let to = |n: u64, tier: &str| PlannedMove { site: SiteId(n << 32), tier: tier.into(), split: None, idle: false };
     after.phases = vec![PlannedPhase {
         begins: SiteId(9),

@@ -44,7 +44,8 @@ fn profile(path: &Path, sampler: &str, sites: usize) {
         let offset = 0x1000 + n as u64 * 16;
         let site = writer.site(SiteId(id)).unwrap();
         writer.frames(SiteId(id), &[FrameRow { module: Some(module), offset }], false).unwrap();
-        let line = SourceLine { function: function.to_string(), file: "/src/solver.c".to_string(), line: 10 };
+        let line =
+            SourceLine { function: function.to_string(), file: "/src/solver.c".to_string(), line: 10, column: 0 };
         writer.symbol(module, offset, &[line]).unwrap();
         let addr = 0x7000_0000_0000 + n as u64 * 1024 * MIB;
         let object =

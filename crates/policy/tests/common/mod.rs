@@ -7,7 +7,7 @@ use model::*;
 /// A site of `peak` bytes with these misses; its id is `n`.
 pub fn site(n: u64, peak: u64, load_misses: f64, store_misses: f64) -> SiteUse {
     let module = Module { path: "/usr/bin/app".to_string(), build_id: "ab12".to_string() };
-    let source = SourceLine { function: format!("f{n}"), file: "src/app.c".to_string(), line: n as u32 };
+    let source = SourceLine { function: format!("f{n}"), file: "src/app.c".to_string(), line: n as u32, column: 0 };
     SiteUse {
         site: Site {
             kind: model::SiteKind::Allocation,

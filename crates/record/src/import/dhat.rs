@@ -176,7 +176,7 @@ fn fill(writer: &mut Writer, dhat: &File, threshold: Bytes) -> Result<Imported, 
             rows.push(FrameRow { module: Some(module), offset: frame.address });
             if !frame.function.is_empty() {
                 let (function, file, line) = (frame.function.clone(), frame.file.clone(), frame.line);
-                named.insert((module, frame.address), SourceLine { function, file, line });
+                named.insert((module, frame.address), SourceLine { function, file, line, column: 0 });
             }
         }
         writer.frames(SiteId(id), &rows, false)?;
