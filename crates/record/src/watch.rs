@@ -1006,7 +1006,6 @@ impl<'a> Watch<'a> {
     }
 
     /// What runtimes have said beside process files.
-
     fn tell_what_was_said(&mut self) {
         let said = |marker| self.sessions.iter().any(|s| s.dir().join(marker).exists());
         let (failed, loaded) = (said(FAILED), said(LOADED));
