@@ -38,7 +38,7 @@ using namespace llvm;
 namespace {
 
 // Functions are not made larger than this many instructions by what they call.
-constexpr unsigned LARGEST = 20000;
+constexpr unsigned LARGEST = 4000;
 // A formula longer than this is one that nobody knows the value of.
 constexpr size_t LONGEST = 600;
 constexpr unsigned DEEPEST = 24;
@@ -852,6 +852,9 @@ class Summary {
     return text;
   }
 
+  // Those of the access that was written last: where a function calls many others they are long, and hardly ever change from one to the next.
+  std::string latest;
+
   std::string moments(const Instruction &i) {
     std::set<int> now = before[i.getParent()];
     for (const Instruction &other : *i.getParent()) {
@@ -918,8 +921,9 @@ class Summary {
   }
 
   void access(StringRef kind, const std::string &n, const std::string &in_lines, bool walks, const Value *p, const Instruction &at) {
-    std::string often = once(n), lines_of = once(in_lines), base = once(address(base_of(p), 0));
-    out << "M\t" << kind << '\t' << often << '\t' << lines_of << '\t' << (walks ? "walks" : "jumps") << '\t' << base << '\t' << moments(at) << '\n';
+    std::string often = once(n), lines_of = once(in_lines), base = once(address(base_of(p), 0)), now = moments(at);
+    out << "M\t" << kind << '\t' << often << '\t' << lines_of << '\t' << (walks ? "walks" : "jumps") << '\t' << base << '\t' << (now == latest ? "=" : now) << '\n';
+    latest = now;
   }
 
   // What is written where it may be asked for as a pointer, a size or a count.

@@ -3,7 +3,7 @@
 //! - `F name`: a function begins. `X number formula`: from here on this formula is spoken of as `#number` in it.
 //! - `N number turns`: a loop.
 //! - `C number count callee positions moments loops given...`: a call. Positions are those it adds to the call path, innermost first, 0 where the path ends.
-//! - `M l|s count lines walks|jumps base moments`: loads or stores, the lines they ask for, and of what.
+//! - `M l|s count lines walks|jumps base moments`: loads or stores, the lines they ask for, and of what; moments `=` are those of the access before.
 //! - `W address value`: what is written there.
 //! - `V value`: what it gives back. `E moments`: the last ones before it ends.
 //! - `L n`: call paths have so many positions at most.
@@ -69,6 +69,8 @@ pub struct Function {
     pub calls: Vec<Call>,
     /// Accesses.
     pub accesses: Vec<Access>,
+    /// What the one that was read last comes after.
+    latest: Vec<i32>,
     /// Address and value of what it writes.
     pub writes: Vec<(Formula, Formula)>,
     /// What it may give back.
@@ -196,13 +198,16 @@ impl Function {
                 self.calls.push(call);
             }
             ["M", kind, count, lines, how, base, after] => {
+                if after != "=" {
+                    self.latest = numbers(after);
+                }
                 let access = Access {
                     store: kind == "s",
                     count: self.formula(count)?,
                     lines: self.formula(lines)?,
                     walks: how == "walks",
                     base: self.formula(base)?,
-                    after: numbers(after),
+                    after: self.latest.clone(),
                 };
                 self.accesses.push(access);
             }
@@ -236,15 +241,16 @@ mod tests {
     #[test]
     fn a_section_is_read_and_what_is_damaged_is_left_out() {
         let section = "G\tn\t8\nK\tn\t0\t5\nF\tmain\nN\t0\t10\nX\t0\t* 8 @ gn\nC\t0\t1\tmalloc\t7,8,0\t-1\t0\t#0\nC\t1\tx y\t? r0\t\t0\t\tp0\t+\n\
-            M\ts\t10\t1.25\twalks\tr0\t0,1\nM\ts\t10\nW\tgn\t3\nV\t0\nE\t1\nF\tmain\n\0nonsense\nG\n";
+            M\ts\t10\t1.25\twalks\tr0\t0,1\nM\ts\tnone\t1\twalks\tr0\t1\nM\tl\t10\t0\twalks\tr0\t=\nM\ts\t10\nW\tgn\t3\nV\t0\nE\t1\nF\tmain\n\0nonsense\nG\n";
         let text = Text::read(section.as_bytes());
         assert_eq!(text.variables["n"].holds, [(0, 5.0)]);
         let main = &text.functions["main"];
-        assert_eq!((main.calls.len(), main.accesses.len(), main.writes.len(), &main.last[..]), (2, 1, 1, &[1][..]));
+        assert_eq!((main.calls.len(), main.accesses.len(), main.writes.len(), &main.last[..]), (2, 2, 1, &[1][..]));
         assert_eq!(Some(&main.calls[0].given[0]), Formula::read("* 8 @ gn").as_ref());
         assert_eq!((&main.calls[0].positions[..], main.calls[0].ends), (&[7, 8][..], true));
         assert!(matches!(main.calls[1].callee, Callee::Pointer(Formula::Result(0))) && !main.calls[1].ends);
         assert_eq!((&main.calls[0].loops[..], main.loops.len(), main.calls[1].given.len()), (&[0][..], 1, 2));
-        assert_eq!(main.accesses[0].after, [0, 1]);
+        // The third comes after what the second does, which cannot be read itself.
+        assert_eq!((&main.accesses[0].after[..], &main.accesses[1].after[..]), (&[0, 1][..], &[1][..]));
     }
 }
