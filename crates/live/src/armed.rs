@@ -1,7 +1,7 @@
 //! What the page-fault sampler has seen lately: its exposures of the last intervals, of which the estimator of profiles makes
 //! misses, and among a site's records divides them.
 
-use crate::rates::Rates;
+use crate::rates::{Others, Rates};
 use crate::table::{PAGE, Table};
 use foldhash::HashMap;
 use model::{Pattern, SiteId};
@@ -103,7 +103,8 @@ impl Armed {
             }
             if unseen[i] > 0 {
                 let page = 1.0 / unseen[i] as f64;
-                rates.others.insert(sites[i], lines(loads.max(0.0), stores.max(0.0)).times(page));
+                let page = lines(loads.max(0.0), stores.max(0.0)).times(page);
+                rates.others.insert(sites[i], Others { page, told: 0 });
             }
         }
         rates

@@ -14,7 +14,7 @@ use crate::notes::{About, Notes};
 use crate::pages::{self, Refused};
 use crate::phase::{Difference, Phase};
 use crate::prioritise::Now;
-use crate::rates::Rates;
+use crate::rates::{Others, Rates};
 use crate::recall::Recall;
 use crate::routines::Routines;
 use crate::shares::Guarantees;
@@ -340,7 +340,7 @@ impl<'a> Engine<'a> {
     fn rates(&mut self, length_s: f64) -> (Rates, Lines, f64) {
         if let Some(known) = &self.options.known {
             let rates = known.rates(&self.tables);
-            let hot = || rates.others.iter().filter(|(_, lines)| !lines.is_none()).map(|(site, _)| *site);
+            let hot = || rates.others.iter().filter(|(_, o)| !o.page.is_none()).map(|(site, _)| *site);
             self.met.extend(hot());
             let samples = hot().count() as f64;
             return (rates, Lines::default(), samples);
@@ -369,7 +369,7 @@ impl<'a> Engine<'a> {
             let departed = std::mem::take(&mut self.departed);
             let mean = self
                 .told_apart(mean, departed.into_iter().map(|(s, (l, n))| (s, (l.times(1.0 / known_for), n))).collect());
-            if mean.others.values().any(|lines| !lines.is_none()) {
+            if mean.others.values().any(|o| !o.page.is_none()) {
                 self.recall.ended(mean, self.phase.last().into());
             }
         }
@@ -405,10 +405,16 @@ impl<'a> Engine<'a> {
         for (process, start, r) in all() {
             let Some((_, pages)) = sites.get_mut(&r.site) else { continue };
             *pages += u64::from(r.pages);
+            // One that is asked for nothing has no entry: of a million records that would be much memory.
             let lines = mean.of(process, start, r);
-            mean.records.entry((process, start)).or_insert(lines);
+            if !lines.is_none() {
+                mean.records.entry((process, start)).or_insert(lines);
+            }
         }
-        let each = |(site, (lines, pages)): (SiteId, (Lines, u64))| (site, lines.times(1.0 / pages.max(1) as f64));
+        let told = self.interval;
+        let each = |(site, (lines, pages)): (SiteId, (Lines, u64))| {
+            (site, Others { page: lines.times(1.0 / pages.max(1) as f64), told })
+        };
         mean.others.extend(sites.into_iter().map(each));
         mean
     }

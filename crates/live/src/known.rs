@@ -1,7 +1,7 @@
 //! What a profile says of sites, taken for what a sampler would have seen: each page of a site is asked for as often as in the profile, and the
 //! sizes are those of the run. So a profile of a small run guides a large one (paper 003, sections 3.4 and 5.3), also where nothing can be sampled.
 
-use crate::rates::Rates;
+use crate::rates::{Others, Rates};
 use crate::table::{PAGE, Table};
 use foldhash::{HashMap, HashSet};
 use model::{Observed, SiteId};
@@ -65,7 +65,8 @@ impl Known {
         let found = || pages.iter().filter_map(|(site, n)| Some((*site, *self.sites.get(site)?, *n)));
         let asked: f64 = found().map(|(_, lines, n)| lines.misses() * n as f64).sum();
         let less = if asked > self.all { self.all / asked } else { 1.0 };
-        Rates { others: found().map(|(site, lines, _)| (site, lines.times(less))).collect(), ..Rates::default() }
+        let others = |lines: Lines| Others { page: lines.times(less), told: 0 };
+        Rates { others: found().map(|(site, lines, _)| (site, others(lines))).collect(), ..Rates::default() }
     }
 
     /// How long a run that is so old may last, if it is as long as that of the profile, in s.
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn a_larger_run_asks_no_more_but_of_more_memory() {
         let known = known(&[(1, 300.0, 10), (2, 100.0, 10)]);
-        let misses = |tables: &[Table], site| known.rates(tables).others.get(&SiteId(site)).map(|l| l.misses());
+        let misses = |tables: &[Table], site| known.rates(tables).others.get(&SiteId(site)).map(|o| o.page.misses());
         let same = [table(&[(1, 10), (2, 10), (3, 10)])];
         assert_eq!([1, 2, 3].map(|s| misses(&same, s)), [Some(30.0), Some(10.0), None]);
         // The first is four times as large: it is still three times as hot, and all of it asks for 400 a second.
@@ -127,6 +128,6 @@ mod tests {
     #[test]
     fn objects_of_one_stack_are_equally_hot() {
         let rates = known(&[(1, 300.0, 2), (1, 100.0, 2)]).rates(&[table(&[(1, 2), (1, 2)])]);
-        assert_eq!(rates.others.get(&SiteId(1)).map(|l| l.misses()), Some(100.0));
+        assert_eq!(rates.others.get(&SiteId(1)).map(|o| o.page.misses()), Some(100.0));
     }
 }

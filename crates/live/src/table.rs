@@ -279,7 +279,7 @@ pub(crate) mod tests {
 
     pub fn record(pages: u32) -> Record {
         let kind = SiteKind::Allocation;
-        Record { pages, ..Record::new(SiteId(1), kind, 0) }
+        Record { pages, ..Record::new(SiteId(1), kind, 1) }
     }
 
     #[test]
