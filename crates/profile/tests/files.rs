@@ -519,9 +519,8 @@ fn a_chunk_that_no_object_can_have_is_damage() {
     assert!(sentence.contains("is damaged") && sentence.contains("4 KiB"), "{sentence}");
 }
 
-/// Before version 3 every sample of the lab weighed as much as its period.
-#[test]
-fn misses_of_version_2_are_read() {
+/// A profile of the lab as an older Hearth wrote it: with a period of 50, after these changes to its tables.
+fn older(changes: &str) -> model::Observed {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lab.hearth");
     let mut w = counting(&path, 50, vec![]);
@@ -529,18 +528,35 @@ fn misses_of_version_2_are_read() {
     w.commit(Nanos(2_000_000_000)).unwrap();
     drop(w);
     let db = rusqlite::Connection::open(&path).unwrap();
-    db.execute_batch(
+    db.execute_batch(changes).unwrap();
+    drop(db);
+    profile::open(&path).unwrap().observed().unwrap()
+}
+
+/// Before version 3 every sample of the lab weighed as much as its period.
+#[test]
+fn misses_of_version_2_are_read() {
+    let o = older(
         "DROP TABLE source; DROP TABLE miss;
          CREATE TABLE miss (process INTEGER NOT NULL, site INTEGER, place TEXT NOT NULL, start_ns INTEGER NOT NULL,
              loads INTEGER NOT NULL, stores INTEGER NOT NULL, ahead INTEGER NOT NULL, latency_ns INTEGER NOT NULL);
          INSERT INTO miss VALUES (1, 1, 'object', 0, 3, 1, 0, 900);
          PRAGMA user_version = 2",
-    )
-    .unwrap();
-    drop(db);
-    let o = profile::open(&path).unwrap().observed().unwrap();
+    );
     assert_eq!((o.sites[0].load_misses, o.sites[0].store_misses, o.sites[0].miss_latency), (150.0, 50.0, None));
     assert_eq!(o.sites[0].lines, None);
+}
+
+/// Before version 11 it was not told which misses wait together.
+#[test]
+fn misses_of_version_10_are_read() {
+    let o = older(
+        "DELETE FROM miss; ALTER TABLE miss DROP COLUMN lone_ns; ALTER TABLE miss DROP COLUMN alone_ns;
+         INSERT INTO miss VALUES (1, 1, 'object', 0, 3, 1, 2, 900, 150, 50, 20, 10);
+         PRAGMA user_version = 10",
+    );
+    let lines = Lines { ahead: 0.5, beside: 0.05, written: 0.1, alone: None };
+    assert_eq!((o.sites[0].load_misses, o.sites[0].store_misses, o.sites[0].lines), (150.0, 50.0, Some(lines)));
 }
 
 #[test]
@@ -786,26 +802,4 @@ fn objects_that_tell_nothing_apart_are_their_stacks_again() {
     );
     let apart = observed.sites.iter().find(|s| s.site.id.0 == 0x101).unwrap().site.apart;
     assert_eq!(apart, Some(Apart { stack: SiteId(0x100), number: 1 }));
-}
-
-/// Before version 11 it was not told which misses wait together.
-#[test]
-fn misses_of_version_10_are_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("lab.hearth");
-    let mut w = counting(&path, 50, vec![]);
-    fill(&mut w);
-    w.commit(Nanos(2_000_000_000)).unwrap();
-    drop(w);
-    let db = rusqlite::Connection::open(&path).unwrap();
-    db.execute_batch(
-        "DELETE FROM miss; ALTER TABLE miss DROP COLUMN lone_ns; ALTER TABLE miss DROP COLUMN alone_ns;
-         INSERT INTO miss VALUES (1, 1, 'object', 0, 3, 1, 2, 900, 150, 50, 20, 10);
-         PRAGMA user_version = 10",
-    )
-    .unwrap();
-    drop(db);
-    let o = profile::open(&path).unwrap().observed().unwrap();
-    let lines = Lines { ahead: 0.5, beside: 0.05, written: 0.1, alone: None };
-    assert_eq!((o.sites[0].load_misses, o.sites[0].store_misses, o.sites[0].lines), (150.0, 50.0, Some(lines)));
 }
