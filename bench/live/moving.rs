@@ -1,7 +1,7 @@
 //! How fast `live` moves memory, against one bare call of move_pages(2) for the same pages, and how long at most a thread that touches them waits
-//! meanwhile: where pages are small, and where they are huge. For a machine with two nodes and two processors:
+//! meanwhile: where pages are small, and where they are huge, or of one kind. For a machine with two nodes and two processors:
 //!
-//!     hearth lab run --vcpus 2 --fast 40MiB -- target/release/live-moving
+//!     hearth lab run --vcpus 2 --fast 40MiB -- target/release/live-moving [small|huge]
 
 use memmap2::Advice;
 use std::hint::black_box;
@@ -63,7 +63,11 @@ impl Touched {
 }
 
 fn main() {
+    let only = std::env::args().nth(1);
     for (pages, advice) in [("small", Advice::NoHugePage), ("huge", Advice::HugePage)] {
+        if only.as_ref().is_some_and(|only| only != pages) {
+            continue;
+        }
         let mut map = memmap2::MmapMut::map_anon(((MIB << 20) + 2 * HUGE) as usize).expect("there is memory");
         map.advise(advice).expect("it is advice");
         map.fill(1);

@@ -118,7 +118,7 @@ fn incremental_moves_no_more_than_it_may() {
 fn moving_is_quick_and_holds_nobody_up() {
     let lab = Lab::enter();
     let options = ["--placement", "first-touch", "--fast", "40MiB", "--vcpus", "2"];
-    let (ended, _) = lab.run(&options, &[env!("CARGO_BIN_EXE_live-moving")]);
+    let (ended, _) = lab.run(&options, &[env!("CARGO_BIN_EXE_live-moving"), "small"]);
     print!("{}", ended.stdout);
     let lines: Vec<&str> = ended.stdout.lines().filter(|l| l.contains(": live ")).collect();
     assert_eq!(lines.len(), 2, "{}", ended.stdout);
