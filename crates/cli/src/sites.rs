@@ -110,7 +110,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn phases(args: &Args) -> Result<ExitCode> {
     let machine = crate::plan::machine(None, &[])?;
     let foreseen = counts::foresee(&args.file, &[], &BTreeMap::new(), &machine).map_err(|e| anyhow!(e))?;
-    let stack = |s: &model::Site| s.frames.iter().map(ToString::to_string).collect::<Vec<_>>().join(", from ");
+    // Several calls of one line differ by their columns.
+    let frame = |f: &model::Frame| f.source.first().map_or_else(|| f.to_string(), |line| f.exact_line_text(line));
+    let stack = |s: &model::Site| s.frames.iter().map(frame).collect::<Vec<_>>().join(", from ");
     let row = |(begins, asked): &(model::Site, Option<Vec<model::Site>>)| PhaseRow {
         id: begins.id.to_string(),
         begins: stack(begins),

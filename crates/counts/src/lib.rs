@@ -187,7 +187,7 @@ fn heap_site(path: &[u32], table: &annotated::Table, source: &Module) -> Site {
 fn variable_site(name: &str, module: &Module) -> Site {
     // Without the file that has it to itself.
     let name = name.rsplit('/').next().unwrap_or(name);
-    let line = SourceLine { function: name.to_string(), file: String::new(), line: 0, column: 0 };
+    let line = SourceLine::named(name);
     let frame = Frame { module: Some(module.clone()), offset: 0, source: vec![line] };
     let id = SiteId(identity::static_id(module.path.as_bytes(), name.as_bytes(), 0));
     Site { id, kind: SiteKind::Static, apart: None, frames: vec![frame] }

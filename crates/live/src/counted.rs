@@ -62,27 +62,12 @@ fn lines(miss: &Miss) -> Lines {
 mod tests {
     use super::*;
     use crate::table::tests::record;
-    use record::misses::Source;
 
     #[test]
     fn misses_are_counted_for_the_record_they_fall_on() {
         let mut table = Table::default();
         table.add(0x10_0000, 8192, 1 << 30, record(0));
-        let miss = |addr| {
-            let (line, source) = (Line::Missed, Source::Memory);
-            Miss {
-                time_ns: 0,
-                addr,
-                ip: 0,
-                latency_ns: 0,
-                alone_ns: None,
-                store: false,
-                ahead: false,
-                weight: 10,
-                source,
-                line,
-            }
-        };
+        let miss = |addr| Miss { addr, weight: 10, ..Miss::default() };
         let mut counted = Counted::default();
         for m in [
             miss(0x10_1fff),

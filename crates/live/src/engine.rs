@@ -897,7 +897,6 @@ mod tests {
     use super::*;
     use crate::Names;
     use model::{Figure, GbPerSec, Nanos, Origin, Platform, SiteKind, Tier, TierKind};
-    use record::misses::{Line, Source};
 
     const MIB: u64 = 1 << 20;
 
@@ -950,19 +949,7 @@ mod tests {
     }
 
     fn miss(addr: u64) -> Miss {
-        let (line, source) = (Line::Missed, Source::Memory);
-        Miss {
-            time_ns: 0,
-            addr,
-            ip: 0,
-            latency_ns: 0,
-            alone_ns: None,
-            store: false,
-            ahead: false,
-            weight: 1000,
-            source,
-            line,
-        }
+        Miss { addr, weight: 1000, ..Miss::default() }
     }
 
     /// Three objects of 2 MiB of this very process, all in the fast tier, which holds one and a half. The second is hot, the third warm; one more

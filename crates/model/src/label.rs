@@ -198,7 +198,7 @@ mod tests {
         let frame = |offset| Frame {
             module: Some(Module { path: "/lib/libx.so".to_string(), build_id: String::new() }),
             offset,
-            source: vec![SourceLine { function: "grow".to_string(), file: String::new(), line: 0, column: 0 }],
+            source: vec![SourceLine::named("grow")],
         };
         let sites = [0x10, 0x20].map(|n| Site {
             id: SiteId(n),

@@ -80,7 +80,7 @@ impl Module {
     /// The source form of a place in it, where no file has to be read for that: a name that the program has given, or a line of Python.
     pub fn line_at(&self, offset: u64) -> Option<SourceLine> {
         if let Some(name) = self.path.strip_prefix(NAMED) {
-            return Some(SourceLine { function: name.to_string(), file: String::new(), line: 0, column: 0 });
+            return Some(SourceLine::named(name));
         }
         let (file, function) = self.path.strip_prefix(PYTHON)?.rsplit_once(':')?;
         let line = u32::try_from(offset).unwrap_or(0);
@@ -108,6 +108,11 @@ fn is_zero(n: &u32) -> bool {
 }
 
 impl SourceLine {
+    /// Of which only the function's, or the variable's, name is known.
+    pub fn named(name: impl Into<String>) -> SourceLine {
+        SourceLine { function: name.into(), file: String::new(), line: 0, column: 0 }
+    }
+
     /// True for functions that work for others: `operator new`, C++ containers, Rust's library, memkind's and Hearth's.
     pub fn is_wrapper(&self) -> bool {
         let prefixes = ["operator new", "std::", "void std::", "__gnu_cxx::", "hearth_", "hearth::"];
@@ -120,10 +125,16 @@ impl SourceLine {
 
     /// As it is shown, with the column: `function (file.c:12:5)`; as without one where it is not known.
     fn with_column(&self) -> String {
-        let text = self.to_string();
-        match text.strip_suffix(')').filter(|_| self.column != 0 && !self.file.is_empty()) {
-            Some(place) if !self.function.is_empty() => format!("{place}:{})", self.column),
-            _ => text,
+        self.text(&if self.column == 0 { String::new() } else { format!(":{}", self.column) })
+    }
+
+    fn text(&self, column: &str) -> String {
+        let file = self.file.rsplit('/').next().unwrap_or("");
+        match (self.function.is_empty(), file.is_empty()) {
+            (false, false) => format!("{} ({file}:{}{column})", self.function, self.line),
+            (false, true) => self.function.clone(),
+            (true, false) => format!("{file}:{}{column}", self.line),
+            (true, true) => "?".to_string(),
         }
     }
 
@@ -152,13 +163,7 @@ impl SourceLine {
 impl fmt::Display for SourceLine {
     /// `function (file.c:12)`, `function`, or `file.c:12`, with the file's folder left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = self.file.rsplit('/').next().unwrap_or("");
-        match (self.function.is_empty(), file.is_empty()) {
-            (false, false) => write!(f, "{} ({file}:{})", self.function, self.line),
-            (false, true) => write!(f, "{}", self.function),
-            (true, false) => write!(f, "{file}:{}", self.line),
-            (true, true) => write!(f, "?"),
-        }
+        f.write_str(&self.text(""))
     }
 }
 
@@ -205,7 +210,7 @@ impl Frame {
     }
 
     /// The same with the column, where there is one.
-    pub(crate) fn exact_line_text(&self, line: &SourceLine) -> String {
+    pub fn exact_line_text(&self, line: &SourceLine) -> String {
         if line.column == 0 { self.line_text(line) } else { line.with_column() }
     }
 }

@@ -592,7 +592,7 @@ fn parse_source(text: &str) -> SourceLine {
         let (file, line) = place.rsplit_once(':')?;
         Some(SourceLine { function: function.to_string(), file: file.to_string(), line: line.parse().ok()?, column: 0 })
     });
-    known.unwrap_or_else(|| SourceLine { function: text.to_string(), file: String::new(), line: 0, column: 0 })
+    known.unwrap_or_else(|| SourceLine::named(text))
 }
 
 /// The TOML parser's messages as part of a sentence.

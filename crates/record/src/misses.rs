@@ -25,7 +25,7 @@ const UNPLACED: usize = 1 << 14;
 const RECENT: usize = 8;
 
 /// A sampled miss.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Miss {
     /// ns since the start of the run.
     pub time_ns: u64,

@@ -439,7 +439,7 @@ impl Sink for ToProfile<'_> {
         self.writer.frames(site, &[FrameRow { module: Some(row), offset }], false)?;
         self.writer.kind(site, SiteKind::Static)?;
         let function = if name.is_empty() { statics::REST } else { name }.to_string();
-        Ok(self.writer.symbol(row, offset, &[SourceLine { function, file: String::new(), line: 0, column: 0 }])?)
+        Ok(self.writer.symbol(row, offset, &[SourceLine::named(function)])?)
     }
 
     fn region(&mut self, process: usize, region: SiteId, number: u64, time_ns: u64) -> Result<(), Error> {

@@ -45,7 +45,7 @@ pub fn symbolize(module: &Module, offsets: &[u64]) -> Result<Vec<Vec<SourceLine>
             let mut lines = dwarf.as_ref().map(|d| dwarf_lines(d, probe)).unwrap_or_default();
             match (lines.last_mut(), symbol) {
                 (Some(outermost), Some(name)) if outermost.function.is_empty() => outermost.function = name,
-                (None, Some(function)) => lines.push(SourceLine { function, file: String::new(), line: 0, column: 0 }),
+                (None, Some(function)) => lines.push(SourceLine::named(function)),
                 _ => {}
             }
             lines

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// First word of a window: `HRTHLAB1`.
+/// First word of a window: `HRTHLAB2`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HRTHLAB2");
 /// Most vCPUs of a guest.
 pub const VCPUS: usize = 8;

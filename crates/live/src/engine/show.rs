@@ -45,7 +45,7 @@ impl Shown {
     /// A static variable's name.
     pub fn variable(&mut self, id: SiteId, module: &Module, offset: u64, name: &str) {
         if self.sites.len() < MOST_SITES {
-            let source = vec![SourceLine { function: name.to_string(), file: String::new(), line: 0, column: 0 }];
+            let source = vec![SourceLine::named(name)];
             let frame = Frame { module: Some(module.clone()), offset, source };
             self.sites.insert(id, Site { kind: SiteKind::Static, frames: vec![frame], ..nameless(id) });
         }

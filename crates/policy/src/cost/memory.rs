@@ -8,7 +8,6 @@
 //! one write reaches: then exactly this mix reaches it, and each direction keeps its own limit.
 
 use super::LINE;
-use super::step::Load;
 use model::{GbPerSec, Tier};
 
 /// Idle latency, in ns, of a tier that says none: ordinary DRAM of a server.
@@ -75,11 +74,6 @@ impl Memory {
     pub fn latency(&self, u: f64) -> f64 {
         let u = u.clamp(0.0, 0.999);
         self.latency + (self.rise * u * u / (1.0 - u)).min(MOST_EXTRA * self.latency)
-    }
-
-    /// How long is waited for it at load `u`, in ns.
-    pub fn wait(&self, load: &Load, u: f64) -> f64 {
-        load.waits * self.latency(u) + load.queued * self.read
     }
 
     /// How long the bus is busy, in ns, with so many lines read and written.

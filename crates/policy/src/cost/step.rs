@@ -55,6 +55,16 @@ impl Load {
         self.reads += part.random * u.random + part.ordered * (u.stream + u.stores) + part.bytes * u.beside;
         self.writes += part.ordered * stored + part.bytes * (u.written - stored);
     }
+
+    /// How long the program waits for a memory that is so busy, in ns.
+    pub fn waiting(&self, memory: &Memory, busy: f64) -> f64 {
+        self.waits * memory.latency(busy) + self.queued * memory.per_line().0
+    }
+
+    /// How long what is fetched ahead, and written, takes at least, in ns.
+    pub fn fetching(&self, memory: &Memory, busy: f64) -> f64 {
+        self.ahead * memory.latency(busy)
+    }
 }
 
 impl Use {
@@ -100,8 +110,8 @@ pub fn time(compute: f64, felt: f64, memories: &[Memory], loads: &[Load]) -> f64
     let buses = memories.iter().zip(loads).map(|(m, l)| busy(m, l)).fold(0.0, together);
     let at = |t: f64| -> f64 {
         let load = |m: &Memory, l: &Load| felt * busy(m, l) / t.max(f64::MIN_POSITIVE);
-        let wait: f64 = memories.iter().zip(loads).map(|(m, l)| m.wait(l, load(m, l))).sum();
-        let ahead: f64 = memories.iter().zip(loads).map(|(m, l)| l.ahead * m.latency(load(m, l))).sum();
+        let wait: f64 = memories.iter().zip(loads).map(|(m, l)| l.waiting(m, load(m, l))).sum();
+        let ahead: f64 = memories.iter().zip(loads).map(|(m, l)| l.fetching(m, load(m, l))).sum();
         together(together(compute + wait, ahead), buses)
     };
     // A longer time means less load and less waiting, so `at` falls and crosses once.

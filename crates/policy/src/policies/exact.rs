@@ -713,11 +713,12 @@ impl<'a> Program<'a> {
                 }
                 so_far = with;
             }
-            let wait = |load: &Load, k: usize| model.memories[k].wait(load, loads[g * tiers + k]) / self.scale;
-            let fetch =
-                |load: &Load, k: usize| load.ahead * model.memories[k].latency(loads[g * tiers + k]) / self.scale;
             for (column, computed) in [(serial, group.compute / self.scale), (ahead, 0.0)] {
-                let takes = |load: &Load, k: usize| if column == serial { wait(load, k) } else { fetch(load, k) };
+                let takes = |load: &Load, k: usize| {
+                    let (memory, busy) = (&model.memories[k], loads[g * tiers + k]);
+                    let ns = if column == serial { load.waiting(memory, busy) } else { load.fetching(memory, busy) };
+                    ns / self.scale
+                };
                 let (mut row, mut least) = (vec![(column, 1.0)], computed);
                 for (site, [misses, _]) in &group.uses {
                     least += takes(misses, last);

@@ -21,7 +21,7 @@ pub mod spe;
 mod tests;
 
 use crate::Error;
-use crate::misses::{Line, Miss, Source};
+use crate::misses::{Miss, Source};
 use crate::outside::Outside;
 use counter::Counter;
 use cpu::Cpu;
@@ -139,12 +139,9 @@ pub(crate) fn miss_of(event: &Event, s: &Sample<'_>, clock: Clock) -> Option<(u3
         addr: s.addr,
         ip: s.ip,
         latency_ns: clock.ns(s.cycles),
-        store: false,
-        ahead: false,
-        alone_ns: None,
         weight: s.period,
         source,
-        line: Line::Missed,
+        ..Miss::default()
     };
     match event.role {
         Role::LoadMiss | Role::FirstTouch => {}
@@ -203,18 +200,7 @@ fn packets(
     for op in ops.iter().filter(|op| ours(op.addr)) {
         let ago = op.tick.map_or(0, |tick| last - tick) as f64 * ns_per_tick.unwrap_or(0.0);
         let time_ns = time.saturating_sub(ago as u64);
-        let blank = Miss {
-            time_ns,
-            addr: op.addr,
-            ip: op.ip,
-            latency_ns: 0,
-            store: op.store,
-            ahead: false,
-            alone_ns: None,
-            weight,
-            source: Source::Unknown,
-            line: Line::Missed,
-        };
+        let blank = Miss { time_ns, addr: op.addr, ip: op.ip, store: op.store, weight, ..Miss::default() };
         each(op_miss(&blank, op.addr, op.store, op.missed_l1, op.source, clock.ns(op.cycles)));
     }
     senseless as u64
