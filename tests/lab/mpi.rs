@@ -25,15 +25,22 @@ fn turns(lab: &Lab, turns: usize) -> Vec<bool> {
     told
 }
 
-/// By a plan for all ranks, which `hearth run` follows in each.
+/// By a plan for all ranks, which `hearth run` follows in each. Its profile is made of one of each rank, taken in a job of its own, as the lab's
+/// samples have one reader.
 #[test]
 fn a_plan_moves_when_ranks_meet() {
     let lab = Lab::enter();
     let record = r#""$hearth" lab mark on
-        "$hearth" record --phases --sampler lab -o p.hearth -- "$mpirun" -np 2 "$turns" 10 200000"#;
+        for rank in 0 1; do
+            "$mpirun" -np 2 sh -c 'if [ "$PMI_RANK" = "$2" ]
+                then exec "$0" record --phases --sampler lab -o "rank$2.hearth" -- "$1" 10 200000
+                else exec "$1" 10 200000
+                fi' "$hearth" "$turns" $rank
+        done"#;
     run(&lab, "mpich", &["--fast", "128MiB"], record);
-    let plan = ["plan", "p.hearth", "--platform", PLATFORM, "--policy", "phase-local", "--fast", "10MiB"];
-    lab.room.hearth(&[&plan[..], &["-o", "plan.toml"]].concat()).expect(0);
+    let plan = ["plan", "rank0.hearth", "rank1.hearth", "--merge", "mean", "--platform", PLATFORM];
+    let by = ["--policy", "phase-local", "--fast", "5MiB", "-o", "plan.toml"];
+    lab.room.hearth(&[&plan[..], &by].concat()).expect(0);
     let text = fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");
     assert!(text.contains("an operation of MPI"), "{text}");
     // The nodes are the guest's.

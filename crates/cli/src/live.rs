@@ -113,6 +113,7 @@ pub fn summary(lived: &Lived) -> String {
     }
     let Lived { intervals, decisions, promoted, demoted, moving, asked, there, .. } = lived;
     let percent = 100.0 * *there as f64 / (*asked).max(1) as f64;
+    let beside = 100.0 * lived.beside.0 as f64 / (promoted.0 + demoted.0).max(1) as f64;
     if lived.refused > 0 {
         out += &format!(
             "hearth: {} moves failed: the kernel moved no page (no room, or pages locked or bound)\n",
@@ -124,7 +125,8 @@ pub fn summary(lived: &Lived) -> String {
         (_, 0) => format!("hearth: {decisions} of {intervals} intervals asked for moves, and nothing could be moved\n"),
         _ => format!(
             "hearth: {decisions} of {intervals} intervals asked for moves: {promoted} went to faster memory, {demoted} to slower, in {moving}; \
-             {percent:.1} % of their pages were then found where they belong\n"
+             {percent:.1} % of their pages were then found where they belong\n\
+             hearth: {beside:.1} % of what was moved moved beside phases that do not use it\n"
         ),
     };
     out

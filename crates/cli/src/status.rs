@@ -53,8 +53,8 @@ fn shown(status: &Status) -> String {
         };
     }
     out += &format!(
-        "  {} intervals asked for moves: {} went to faster memory, {} to slower\n",
-        status.decisions, status.promoted, status.demoted
+        "  {} intervals asked for moves: {} went to faster memory, {} to slower, {} of it beside phases that do not use it\n",
+        status.decisions, status.promoted, status.demoted, status.beside
     );
     for share in &status.shares {
         out += &format!("  {:<8} can count on {}, and has {}\n", printable(&share.group), share.part, share.used);

@@ -667,6 +667,9 @@ impl<'a> Engine<'a> {
                 self.lived.refused += 1;
             }
         }
+        if self.asked_in > 0.0 && self.asked.of(process, m.addr, r).is_none() {
+            self.lived.beside += bytes;
+        }
         if to < from {
             self.lived.promoted += bytes;
         } else {

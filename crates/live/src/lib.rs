@@ -110,6 +110,8 @@ pub struct Lived {
     pub promoted: Bytes,
     /// Moved to slower ones.
     pub demoted: Bytes,
+    /// Of both, what was asked for nothing in the phase in which it was moved, as far as the sampler tells.
+    pub beside: Bytes,
     /// Time that moving took.
     pub moving: Nanos,
     /// Moves of which nothing came, since the kernel did not move a page.

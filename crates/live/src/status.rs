@@ -28,7 +28,9 @@ pub struct Status {
     pub promoted: Bytes,
     /// See `promoted`.
     pub demoted: Bytes,
-    /// The same a second, in the last interval.
+    /// Of both, what was asked for nothing in the phase in which it was moved.
+    pub beside: Bytes,
+    /// What was moved a second, in the last interval.
     pub promoted_per_second: Bytes,
     /// See `promoted_per_second`.
     pub demoted_per_second: Bytes,

@@ -2,13 +2,13 @@
 //! and what a small run says of a larger one (paper 003, sections 3.4 and 5.3).
 //!
 //! Sites are the same if their ids are, or else, as between builds, if they have the same stack in source form; of several with the
-//! same one the hottest is meant.
+//! same one the hottest is meant. Phases are the same by the same rule, and tell which moments of runs are the same ([`Clock`]).
 
 use crate::cost::rest;
 use crate::{Error, SizeBy, apart};
-use model::observed::{Loss, Memory, TimePoint};
-use model::{Asked, Bytes, Chunk, Life, Lines, Nanos, Observed, Pattern, SiteId, SiteUse, Touch};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use model::observed::{Loss, Memory, Region, TimePoint};
+use model::{Asked, Bytes, Chunk, Frame, Life, Lines, Nanos, Observed, Pattern, SiteId, SiteUse, Touch};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::str::FromStr;
 
 /// Most intervals of a timeline that is made here.
@@ -65,10 +65,77 @@ impl Matched {
 
 /// The innermost-first source form of a site, without what differs from build to build; none without symbols.
 fn source(site: &SiteUse) -> Option<String> {
-    let lines = site.site.frames.iter().flat_map(|f| &f.source);
+    let text = stack(&site.site.frames)?;
+    Some(format!("{:?}{}\n{text}", site.site.kind, site.site.suffix()))
+}
+
+/// That of a call stack.
+fn stack(frames: &[Frame]) -> Option<String> {
+    let lines = frames.iter().flat_map(|f| &f.source);
     let text: Vec<String> =
         lines.map(|l| format!("{}|{}|{}", l.function, l.file.rsplit('/').next().unwrap_or(""), l.line)).collect();
-    (!text.is_empty()).then(|| format!("{:?}{}\n{}", site.site.kind, site.site.suffix(), text.join("\n")))
+    (!text.is_empty()).then(|| text.join("\n"))
+}
+
+/// Moments of a run as those of the merged one: where both began the same phase they are the same, and in between it goes evenly. Ranks do not start at one
+/// moment, and no two runs are equally fast.
+struct Clock {
+    /// Moments of the run, ascending, with those that they are; from its beginning to its end.
+    knots: Vec<(f64, f64)>,
+}
+
+impl Clock {
+    /// Of a run beside the one that `lead`s. `whole`: how long the merged run is, if it is laid over it from end to end; else it is as
+    /// long as it was.
+    fn of(run: &Observed, lead: &Observed, whole: Option<Nanos>) -> Clock {
+        let length = run.duration.0 as f64;
+        let scale = whole.map_or(1.0, |w| w.0 as f64 / lead.duration.0.max(1) as f64);
+        let name = |r: &Region| stack(&r.frames);
+        let ids: HashMap<(SiteId, u64), u64> = lead.regions.iter().map(|r| ((r.id, r.number), r.at.0)).collect();
+        let known: HashSet<SiteId> = lead.regions.iter().map(|r| r.id).collect();
+        let texts: HashMap<(String, u64), u64> =
+            lead.regions.iter().filter_map(|r| Some(((name(r)?, r.number), r.at.0))).collect();
+        let there = |r: &Region| match known.contains(&r.id) {
+            true => ids.get(&(r.id, r.number)).copied(),
+            false => name(r).and_then(|text| texts.get(&(text, r.number)).copied()),
+        };
+        let mut common = run.regions.iter().filter_map(|r| Some((r.at.0 as f64, there(r)? as f64 * scale))).peekable();
+        let (first, second) = *common.peek().unwrap_or(&(0.0, 0.0));
+        let start = if whole.is_some() { 0.0 } else { (second - first).max(0.0) };
+        let mut knots = vec![(0.0, start)];
+        let after = |last: (f64, f64), next: (f64, f64)| next.0 > last.0 && next.1 > last.1;
+        for next in common.filter(|c| c.0 < length && whole.is_none_or(|w| c.1 < w.0 as f64)) {
+            if after(knots[knots.len() - 1], next) {
+                knots.push(next);
+            }
+        }
+        let last = knots[knots.len() - 1];
+        knots.push((length, whole.map_or(last.1 + length - last.0, |w| w.0 as f64)));
+        Clock { knots }
+    }
+
+    fn at(&self, moment: Nanos) -> f64 {
+        let moment = moment.0 as f64;
+        let next = self.knots.partition_point(|k| k.0 < moment).clamp(1, self.knots.len() - 1);
+        let ((from, there), (to, then)) = (self.knots[next - 1], self.knots[next]);
+        let share = if to > from { ((moment - from) / (to - from)).min(1.0) } else { 0.0 };
+        there + (then - there) * share
+    }
+
+    fn nanos(&self, moment: Nanos) -> Nanos {
+        Nanos(self.at(moment) as u64)
+    }
+
+    /// A site whose moments are the merged run's.
+    fn site(&self, site: &SiteUse) -> SiteUse {
+        let life = |l: &Life| Life { from: self.nanos(l.from), to: self.nanos(l.to), ..*l };
+        SiteUse {
+            first_alloc: self.nanos(site.first_alloc),
+            last_free: self.nanos(site.last_free),
+            lives: site.lives.iter().map(life).collect(),
+            ..site.clone()
+        }
+    }
 }
 
 /// Two sites are one.
@@ -118,20 +185,30 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
     let alike = apart::alike(&all, same);
     let all: Vec<&Observed> = alike.iter().map(|o| &**o).collect();
     let (first, others) = (all[0], &all[1..]);
+    let runs = all.len() as f64;
+    // Phases are those of one process: of the run that tells most of them.
+    let lead = all.iter().rev().max_by_key(|o| o.regions.len()).unwrap_or(&first);
+    let whole = match how {
+        Merge::Sum => None,
+        Merge::Mean => Some(Nanos((all.iter().map(|o| o.duration.0 as f64).sum::<f64>() / runs) as u64)),
+    };
+    let clocks: Vec<Clock> = all.iter().map(|o| Clock::of(o, lead, whole)).collect();
+    let ends = all.iter().zip(&clocks).map(|(o, clock)| clock.nanos(o.duration));
+    let duration = whole.unwrap_or(ends.max().unwrap_or_default());
     let mut notes = Vec::new();
-    let mut sites: Vec<SiteUse> = first.sites.clone();
+    let mut sites: Vec<SiteUse> = first.sites.iter().map(|s| clocks[0].site(s)).collect();
     let mut renamed: Vec<HashMap<SiteId, SiteId>> = vec![first.sites.iter().map(|s| (s.site.id, s.site.id)).collect()];
     let mut place: HashMap<SiteId, usize> = sites.iter().enumerate().map(|(n, s)| (s.site.id, n)).collect();
-    for (n, other) in others.iter().enumerate() {
+    for ((n, other), clock) in others.iter().enumerate().zip(&clocks[1..]) {
         let (to, count) = matched(&sites, other);
         notes.extend(count.note(&format!("profile {}", n + 2)));
         for site in &other.sites {
-            let id = to[&site.site.id];
+            let (id, site) = (to[&site.site.id], clock.site(site));
             match place.get(&id) {
-                Some(&there) => add(&mut sites[there], site),
+                Some(&there) => add(&mut sites[there], &site),
                 None => {
                     place.insert(id, sites.len());
-                    sites.push(site.clone());
+                    sites.push(site);
                 }
             }
         }
@@ -139,18 +216,12 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
     }
     // Objects are counted in each run by itself.
     sites.iter_mut().filter(|_| !others.is_empty()).for_each(|s| s.starts.clear());
-    let runs = all.len() as f64;
     let part = match how {
         Merge::Sum => 1.0,
         Merge::Mean => 1.0 / runs,
     };
     sites.iter_mut().for_each(|s| scale(s, part, part));
     sites.sort_by(|a, b| b.misses().total_cmp(&a.misses()).then(a.site.id.cmp(&b.site.id)));
-    let longest = all.iter().map(|o| o.duration).max().unwrap_or_default();
-    let duration = match how {
-        Merge::Sum => longest,
-        Merge::Mean => Nanos((all.iter().map(|o| o.duration.0 as f64).sum::<f64>() / runs) as u64),
-    };
     let mut samplers: Vec<&str> = all.iter().map(|o| o.sampler.as_str()).collect();
     samplers.dedup();
     let mut elsewhere: BTreeMap<&str, f64> = BTreeMap::new();
@@ -158,6 +229,7 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
     let mut elsewhere: Vec<(String, f64)> = elsewhere.into_iter().map(|(w, s)| (w.to_string(), s)).collect();
     elsewhere.sort_by(|a, b| b.1.total_cmp(&a.1));
     let processes = all.iter().map(|o| o.processes).sum::<u64>() as f64 * part;
+    let led = Clock::of(lead, lead, whole);
     let merged = Observed {
         duration,
         threshold: all.iter().map(|o| o.threshold).max().unwrap_or_default(),
@@ -166,11 +238,12 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
         sites,
         unattributed: all.iter().map(|o| o.unattributed).sum::<f64>() / runs,
         elsewhere,
-        timeline: timeline(&all, &renamed, duration, how),
+        timeline: timeline(&all, &renamed, &clocks, duration, part),
         // What one of them saw was seen.
         watched: all
             .iter()
-            .map(|o| o.watched)
+            .zip(&clocks)
+            .map(|(o, clock)| o.watched.map(|(from, to)| (clock.nanos(from), clock.nanos(to))))
             .reduce(|a, b| {
                 let ((from, to), (earlier, later)) = (a?, b?);
                 Some((from.min(earlier), to.max(later)))
@@ -181,8 +254,8 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
         most_anonymous: all.iter().map(|o| o.most_anonymous).max().flatten(),
         losses: losses(&all),
         touches: touches(&all, &renamed),
-        regions: if others.is_empty() { first.regions.clone() } else { Vec::new() },
-        declared: if others.is_empty() { first.declared.clone() } else { Vec::new() },
+        regions: lead.regions.iter().map(|r| Region { at: led.nanos(r.at), ..r.clone() }).collect(),
+        declared: declared(&all, &renamed),
         ..first.clone()
     };
     if let Some(other) = others.iter().find(|o| o.threshold != first.threshold) {
@@ -296,6 +369,14 @@ fn losses(all: &[&Observed]) -> Vec<Loss> {
     out.into_values().collect()
 }
 
+fn declared(all: &[&Observed], renamed: &[HashMap<SiteId, SiteId>]) -> Vec<(SiteId, SiteId)> {
+    let each = all
+        .iter()
+        .zip(renamed)
+        .flat_map(|(o, to)| o.declared.iter().map(|(phase, site)| (*phase, *to.get(site).unwrap_or(site))));
+    each.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 fn touches(all: &[&Observed], renamed: &[HashMap<SiteId, SiteId>]) -> Vec<Touch> {
     let mut out: Vec<Touch> = Vec::new();
     let mut places: HashMap<(Option<SiteId>, String, String), usize> = HashMap::new();
@@ -321,18 +402,20 @@ fn touches(all: &[&Observed], renamed: &[HashMap<SiteId, SiteId>]) -> Vec<Touch>
     out
 }
 
-/// The timelines on common intervals: at the same moments of runs that went on together, at the same parts of runs of their own.
-fn timeline(all: &[&Observed], renamed: &[HashMap<SiteId, SiteId>], duration: Nanos, how: Merge) -> Vec<TimePoint> {
+/// The timelines on common intervals. `part`: how much of each run counts.
+fn timeline(
+    all: &[&Observed],
+    renamed: &[HashMap<SiteId, SiteId>],
+    clocks: &[Clock],
+    duration: Nanos,
+    part: f64,
+) -> Vec<TimePoint> {
     let count = all.iter().map(|o| o.timeline.len()).max().unwrap_or(0).min(INTERVALS);
-    let step = duration.0 as f64 / count.max(1) as f64;
+    let step = (duration.0 as f64 / count.max(1) as f64).max(1.0);
     let mut sums = vec![[const { BTreeMap::<SiteId, f64>::new() }; 3]; count];
-    for (o, to) in all.iter().zip(renamed) {
-        let (stretch, part) = match how {
-            Merge::Sum => (1.0, 1.0),
-            Merge::Mean => (duration.0 as f64 / o.duration.0.max(1) as f64, 1.0 / all.len() as f64),
-        };
+    for ((o, to), clock) in all.iter().zip(renamed).zip(clocks) {
         // Where a moment of the run lies, in intervals.
-        let place = |at: Nanos| at.0 as f64 * stretch / step.max(1.0);
+        let place = |at: Nanos| clock.at(at) / step;
         let mut add = |n: usize, what: usize, site: &SiteId, by: f64| {
             *sums[n][what].entry(*to.get(site).unwrap_or(site)).or_default() += by * part;
         };
@@ -346,8 +429,11 @@ fn timeline(all: &[&Observed], renamed: &[HashMap<SiteId, SiteId>], duration: Na
         for (i, point) in o.timeline.iter().enumerate() {
             let end = o.timeline.get(i + 1).map_or(o.duration, |next| next.at);
             let (from, till) = (place(point.at), place(end).min(count as f64));
-            for n in from as usize..(till.ceil() as usize).min(count) {
+            // One that is none on this clock is all where it begins.
+            let only = (till <= from).then(|| (from as usize).min(count - 1));
+            for n in only.map_or(from as usize..(till.ceil() as usize).min(count), |n| n..n + 1) {
                 let inside = (till.min((n + 1) as f64) - from.max(n as f64)).max(0.0) / (till - from);
+                let inside = if only.is_some() { 1.0 } else { inside };
                 point.misses.iter().for_each(|(s, m)| add(n, 2, s, m * inside));
             }
         }

@@ -5,7 +5,7 @@ mod common;
 use common::{observed, site};
 use hearth_policy::travel::{Merge, merge, resized};
 use hearth_policy::{Capacity, Error, Options, policies};
-use model::observed::{Memory, TimePoint};
+use model::observed::{Memory, Region, TimePoint};
 use model::*;
 
 const MIB: u64 = 1 << 20;
@@ -25,6 +25,7 @@ fn rebuilt(mut o: Observed) -> Observed {
         p.live.iter_mut().for_each(|(s, _)| s.0 += 1000);
         p.misses.iter_mut().for_each(|(s, _)| s.0 += 1000);
     }
+    o.declared.iter_mut().for_each(|(_, site)| site.0 += 1000);
     o
 }
 
@@ -76,6 +77,75 @@ fn timelines_are_laid_over_each_other() {
     assert_eq!(misses(&sum), vec![40.0, 90.0, 30.0, 40.0]);
     let (same, notes) = merge(&run(1000), &[], Merge::Sum).unwrap();
     assert_eq!((misses(&same), notes), (misses(&run(1000)), vec![]));
+}
+
+/// A rank's run: ten phases in turn, of which the one reads its first site and the other its second one. It began so long after the
+/// others, and is so fast.
+fn rank(late: u64, pace: f64) -> Observed {
+    const PHASE: f64 = 1e8;
+    let sites = vec![site(1, 4 * MIB, 5e6, 0.0), site(2, 4 * MIB, 5e6, 0.0)];
+    let duration = Nanos(late + (10.0 * PHASE * pace) as u64);
+    let begins = |n: u64| Region {
+        id: id(100 + n % 2),
+        number: n / 2 + 1,
+        at: Nanos(late + (n as f64 * PHASE * pace) as u64),
+        frames: site(100 + n % 2, 0, 0.0, 0.0).site.frames,
+    };
+    // Intervals are a tenth of a phase, and none begins with one.
+    let each = (PHASE * pace / 10.0) as u64;
+    let point = |n: u64| {
+        let at = n * each;
+        let phase = at.saturating_sub(late) / (PHASE * pace) as u64;
+        let misses = if at < late { vec![] } else { vec![(id(1 + phase % 2), 1e5)] };
+        TimePoint { at: Nanos(at), live: vec![(id(1), Bytes(MIB))], misses, resident: vec![], huge: Bytes(0) }
+    };
+    let timeline = (0..duration.0.div_ceil(each)).map(point).collect();
+    Observed { duration, timeline, regions: (0..10).map(begins).collect(), ..observed(sites) }
+}
+
+/// Whichever rank started first, and however fast each was: phases of the merged profile are those of each of them.
+#[test]
+fn phases_of_ranks_line_up() {
+    let ranks = [rank(0, 1.0), rank(270_000_000, 1.0), rank(40_000_000, 1.3)];
+    for how in [Merge::Sum, Merge::Mean] {
+        let (merged, _) = merge(&ranks[0], &ranks[1..], how).unwrap();
+        assert_eq!(merged.regions.len(), 10, "{how:?}");
+        // In the middle of each phase only what it uses is asked for.
+        let length = merged.regions[1].at.0 - merged.regions[0].at.0;
+        for (n, phase) in merged.regions.iter().enumerate() {
+            let middle = phase.at.0 + length / 2;
+            let point = merged.timeline.iter().rfind(|p| p.at.0 <= middle).unwrap();
+            assert!(
+                point.misses.iter().all(|(s, m)| *m == 0.0 || *s == id(1 + n as u64 % 2)),
+                "{how:?} {n}: {point:?}"
+            );
+            assert!(!point.misses.is_empty(), "{how:?} {n}");
+        }
+        let all: f64 = merged.timeline.iter().flat_map(|p| &p.misses).map(|m| m.1).sum();
+        let told: f64 = ranks.iter().flat_map(|r| &r.timeline).flat_map(|p| &p.misses).map(|m| m.1).sum();
+        let told = if how == Merge::Mean { told / 3.0 } else { told };
+        assert!((all - told).abs() < told * 1e-9, "{how:?}: {all} of {told}");
+    }
+}
+
+/// A rank of another build has other numbers for the same phases.
+#[test]
+fn phases_of_another_build_are_found_by_their_source() {
+    let mut other = rebuilt(rank(270_000_000, 1.0));
+    other.regions.iter_mut().for_each(|r| r.id.0 += 5000);
+    let first = rank(0, 1.0);
+    let (same, _) = merge(&first, &[rank(270_000_000, 1.0)], Merge::Sum).unwrap();
+    let (found, _) = merge(&first, &[other], Merge::Sum).unwrap();
+    assert_eq!((found.timeline, found.regions), (same.timeline, same.regions));
+}
+
+/// What the program has declared stays declared, by the names that its sites have now.
+#[test]
+fn declarations_are_everybodys() {
+    let of = |site: u64| Observed { declared: vec![(id(7), id(site))], ..rank(0, 1.0) };
+    let (merged, _) = merge(&of(1), &[rebuilt(of(2))], Merge::Mean).unwrap();
+    // The other build's site 2 is site 1002 there.
+    assert_eq!(merged.declared, [(id(7), id(1)), (id(7), id(2))]);
 }
 
 #[test]

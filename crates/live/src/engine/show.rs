@@ -152,6 +152,7 @@ impl Engine<'_> {
             objects: objects.collect(),
             promoted: self.lived.promoted,
             demoted: self.lived.demoted,
+            beside: self.lived.beside,
             promoted_per_second: rate(self.lived.promoted, up),
             demoted_per_second: rate(self.lived.demoted, down),
             decisions: self.lived.decisions,
