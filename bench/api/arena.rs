@@ -3,9 +3,10 @@
 //!     cargo bench -p hearth-api --bench arena
 //!
 //! The arena is the library's heap (whole pages) and its blocks of small objects, called directly under a lock of their own, as any that threads
-//! share. The rest is what makes objects of them: traits, the tier, what is remembered of each. Pairs of an allocation and an end,
+//! share, with a table that says how large what begins at an address is, as any needs that frees by the address alone. The rest is what makes objects of them: traits, the tier, what is remembered of each. Pairs of an allocation and an end,
 //! 64 objects alive in each thread; rounds alternate, and the medians of the rounds' ratios are shown.
 
+use foldhash::HashMap;
 use hearth_api::c::{hearth_alloc, hearth_free};
 use hearth_api::heap::Heap;
 use hearth_api::small::{self, Small};
@@ -23,12 +24,15 @@ const TRAITS: [Trait; 2] = [Trait { key: 2, value: 1 }, Trait { key: 6, value: 1
 struct Arena {
     heap: Heap,
     small: Small,
+    sizes: HashMap<usize, usize>,
 }
 
 impl Arena {
     fn begin(&mut self, size: usize) -> usize {
         if size > small::LARGEST {
-            return self.heap.take(size, 1).expect("a run").0;
+            let at = self.heap.take(size, 1).expect("a run").0;
+            self.sizes.insert(at, size);
+            return at;
         }
         let class = small::class(size, 16);
         self.small.take(0, class, 0).unwrap_or_else(|| {
@@ -38,8 +42,9 @@ impl Arena {
         })
     }
 
-    fn end(&mut self, at: usize, size: usize) {
-        if size > small::LARGEST {
+    fn end(&mut self, at: usize) {
+        let whole = if at % PAGE == 0 { self.sizes.remove(&at) } else { None };
+        if let Some(size) = whole {
             self.heap.put(at, size, false);
         } else if let Some((block, _)) = self.small.free(at).expect("an object") {
             self.heap.put(block, small::BLOCK, false);
@@ -85,7 +90,11 @@ fn median(mut of: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    let arena = Mutex::new(Arena { heap: Heap::new(0, true).expect("address space"), small: Small::default() });
+    let arena = Mutex::new(Arena {
+        heap: Heap::new(0, true).expect("address space"),
+        small: Small::default(),
+        sizes: HashMap::default(),
+    });
     let arena = || arena.lock().unwrap_or_else(PoisonError::into_inner);
     println!(
         "| bytes | threads | calls alone | arena, ns | each page touched | arena, ns |\n|--:|--:|--:|--:|--:|--:|"
@@ -98,7 +107,7 @@ fn main() {
                 let (mut ratios, mut times) = (Vec::new(), Vec::new());
                 for _ in 0..ROUNDS {
                     let what = (size, count, touch);
-                    let below = pairs(threads, what, || arena().begin(size), |at| arena().end(at, size));
+                    let below = pairs(threads, what, || arena().begin(size), |at| arena().end(at));
                     let whole = pairs(
                         threads,
                         what,

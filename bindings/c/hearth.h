@@ -204,7 +204,8 @@ typedef struct hearth_decision {
 
 /* Decides for `count` requests at once; `decisions` holds what Hearth itself would decide. Returns 0, or anything else to refuse
  * (HEARTH_E_STRATEGY). It may call any function of this header but those that decide: hearth_alloc, hearth_realloc, hearth_commit,
- * hearth_migrate return HEARTH_E_STRATEGY from within. `context` is what was registered. */
+ * hearth_migrate return HEARTH_E_STRATEGY from within. It returns: an exception of C++ that leaves it ends the program. `context` is what was
+ * registered. */
 typedef int (*hearth_strategy)(void *context, const hearth_request *requests, size_t count, hearth_decision *decisions);
 
 typedef enum hearth_stage { HEARTH_ALLOCATION = 1, HEARTH_COMMIT = 2, HEARTH_MIGRATION = 3 } hearth_stage;

@@ -393,12 +393,12 @@ pub unsafe extern "C" fn hearth_migrate(moved: *mut usize) -> c_int {
                 Ok(())
             })
         };
-        let requests: Vec<(usize, &Wish)> = changed.iter().map(|c| (c.size, &c.wish)).collect();
+        let requests: Vec<(usize, &Wish)> = changed.iter().map(|c| (c.size, &*c.wish)).collect();
         let mut own = Vec::new();
         for (c, rank) in changed.iter().zip(decide::ranks(&requests)) {
             own.push(Decision { rank, ..decide::alone(&machine, &c.wish)? });
         }
-        let asked: Vec<(usize, &Wish, usize)> = changed.iter().map(|c| (c.size, &c.wish, c.at)).collect();
+        let asked: Vec<(usize, &Wish, usize)> = changed.iter().map(|c| (c.size, &*c.wish, c.at)).collect();
         let decisions = strategy::ask(strategy, &machine, &asked, own).or_else(|e| {
             changed.iter().try_for_each(again)?;
             Err(e)

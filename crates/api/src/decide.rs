@@ -74,7 +74,9 @@ impl Decision {
 
     /// Bytes by tier.
     pub fn shares(&self, bytes: usize) -> impl Iterator<Item = (usize, usize)> {
-        let away: usize = self.stretches(bytes).iter().map(|s| s.1).sum();
+        // Most are whole, and are asked often.
+        let whole = self.partition == Partition::Whole;
+        let away: usize = if whole { 0 } else { self.stretches(bytes).iter().map(|s| s.1).sum() };
         let home = self.home().map(|tier| (tier, bytes - away));
         home.into_iter().chain(self.tier.filter(|_| away > 0).map(|tier| (tier, away)))
     }

@@ -2,7 +2,8 @@
 //!
 //! Which runs are free stands beside the range, never in it: bookkeeping does not lie in slow memory. Freed runs of up to
 //! [`KEPT_RUN`] keep their pages for the next object, up to [`KEPT`] bytes, unless they lie elsewhere because the tier was full; the rest goes
-//! back to the kernel.
+//! back to the kernel. Runs with pages and runs without are not put together, so that it is known how much is kept: the kernel takes far longer to
+//! give pages than this file to find a run.
 
 use crate::error::Error;
 use crate::kernel::{self, PAGE};
@@ -31,12 +32,16 @@ pub struct Heap {
     /// Bytes handed out at some time, and bytes that are usable.
     used: usize,
     opened: usize,
-    /// Free runs below `used`: start and bytes; and by size.
+    /// Free runs below `used`: start and bytes; and by size, those without pages and those with.
     free: BTreeMap<usize, Run>,
-    by_size: BTreeSet<(usize, usize)>,
-    /// Bytes of free runs with pages.
-    kept: usize,
+    by_size: [BTreeSet<(usize, usize)>; 2],
+    /// Bytes of free runs without pages and with.
+    bytes: [usize; 2],
 }
+
+/// Indices of `by_size` and `bytes`.
+const WITHOUT: usize = 0;
+const WITH: usize = 1;
 
 #[derive(Clone, Copy, Debug)]
 struct Run {
@@ -59,8 +64,8 @@ impl Heap {
                 return None;
             }
         };
-        let (free, by_size) = (BTreeMap::new(), BTreeSet::new());
-        Some(Heap { nodes, alone, base, span, used: 0, opened: 0, free, by_size, kept: 0 })
+        let (free, by_size) = (BTreeMap::new(), Default::default());
+        Some(Heap { nodes, alone, base, span, used: 0, opened: 0, free, by_size, bytes: [0; 2] })
     }
 
     /// The addresses that it has reserved.
@@ -75,17 +80,15 @@ impl Heap {
     pub fn take(&mut self, bytes: usize, align: usize) -> Result<(usize, bool), Error> {
         let bytes = bytes.checked_next_multiple_of(PAGE).ok_or(Error::Room)?;
         let align = align.max(if bytes >= HUGE { HUGE } else { PAGE });
-        let fits = |&&(_, start): &&(usize, usize), run: usize| {
-            start.next_multiple_of(align).checked_add(bytes).is_some_and(|end| end <= start + run)
-        };
-        // The smallest that is large enough, or of the next few one that is aligned well enough.
-        let found = self.by_size.range((bytes, 0)..).take(16).find(|r| fits(r, r.0)).copied();
-        if let Some((_, start)) = found {
-            let run = self.remove(start).ok_or(Error::Room)?;
-            let at = start.next_multiple_of(align);
-            self.insert(start, Run { bytes: at - start, ..run });
-            self.insert(at + bytes, Run { bytes: start + run.bytes - at - bytes, ..run });
-            return Ok((at, !run.pages));
+        if let Some(found) = self.find(WITH, bytes, align).or_else(|| self.find(WITHOUT, bytes, align)) {
+            return Ok(found);
+        }
+        // Perhaps it is there in pieces.
+        if self.bytes[WITH] > 0 && self.bytes[WITHOUT] + self.bytes[WITH] >= bytes {
+            while self.let_go(1) {}
+            if let Some(found) = self.find(WITHOUT, bytes, align) {
+                return Ok(found);
+            }
         }
         let at = (self.base + self.used).next_multiple_of(align);
         let end =
@@ -95,6 +98,33 @@ impl Heap {
         self.used = end;
         self.join(gap, Run { bytes: at - gap, pages: false });
         Ok((at, true))
+    }
+
+    /// Takes it from the smallest free run that is large enough, or of the next few one that is aligned well enough.
+    fn find(&mut self, which: usize, bytes: usize, align: usize) -> Option<(usize, bool)> {
+        let fits = |&&(run, start): &&(usize, usize)| {
+            start.next_multiple_of(align).checked_add(bytes).is_some_and(|end| end <= start + run)
+        };
+        let &(_, start) = self.by_size[which].range((bytes, 0)..).take(16).find(fits)?;
+        let run = self.remove(start)?;
+        let at = start.next_multiple_of(align);
+        self.insert(start, Run { bytes: at - start, ..run });
+        self.insert(at + bytes, Run { bytes: start + run.bytes - at - bytes, ..run });
+        Some((at, !run.pages))
+    }
+
+    /// Gives pages of the largest run that keeps some back to the kernel, if it is at least so large: not many at once, as all threads wait.
+    fn let_go(&mut self, least: usize) -> bool {
+        let Some(&(bytes, start)) = self.by_size[WITH].last().filter(|largest| largest.0 >= least) else {
+            return false;
+        };
+        self.remove(start);
+        let piece = bytes.min(KEPT_RUN);
+        self.insert(start + piece, Run { bytes: bytes - piece, pages: true });
+        // SAFETY: a part of a free run.
+        let gone = unsafe { kernel::give_back(start, piece) };
+        self.join(start, Run { bytes: piece, pages: !gone });
+        gone
     }
 
     /// Makes the range usable up to here.
@@ -121,7 +151,7 @@ impl Heap {
         let bytes = bytes.next_multiple_of(PAGE);
         let keeps = !bound
             && bytes <= KEPT_RUN
-            && self.kept + bytes <= KEPT
+            && (self.bytes[WITH] + bytes <= KEPT || self.let_go(bytes))
             && (self.nodes == 0 || self.alone || kernel::only_on(at, bytes, self.nodes, LOOKED_UP));
         // SAFETY: a run that its owner has given back.
         let pages = keeps || !unsafe { kernel::give_back(at, bytes) };
@@ -132,31 +162,32 @@ impl Heap {
         self.join(at, Run { bytes, pages });
     }
 
-    /// Enters a free run, as one with those beside it.
+    /// Enters a free run, as one with those of its kind beside it.
     fn join(&mut self, mut start: usize, mut run: Run) {
-        if let Some((&before, &other)) = self.free.range(..start).next_back().filter(|(s, r)| **s + r.bytes == start) {
-            self.remove(before);
-            (start, run) = (before, Run { bytes: run.bytes + other.bytes, pages: run.pages | other.pages });
-        }
-        let after = start + run.bytes;
-        if let Some(other) = self.remove(after) {
-            run = Run { bytes: run.bytes + other.bytes, pages: run.pages | other.pages };
+        let alike = |other: &Run| other.pages == run.pages;
+        let before = self.free.range(..start).next_back().filter(|(s, r)| **s + r.bytes == start && alike(r));
+        let after = self.free.get_key_value(&(start + run.bytes)).filter(|(_, r)| alike(r));
+        for other in [before, after].map(|other| other.map(|(&at, _)| at)).into_iter().flatten() {
+            run.bytes += self.remove(other).map_or(0, |r| r.bytes);
+            start = start.min(other);
         }
         self.insert(start, run);
     }
 
     fn insert(&mut self, start: usize, run: Run) {
         if run.bytes > 0 {
-            self.kept += if run.pages { run.bytes } else { 0 };
+            let which = usize::from(run.pages);
+            self.bytes[which] += run.bytes;
             self.free.insert(start, run);
-            self.by_size.insert((run.bytes, start));
+            self.by_size[which].insert((run.bytes, start));
         }
     }
 
     fn remove(&mut self, start: usize) -> Option<Run> {
         let run = self.free.remove(&start)?;
-        self.by_size.remove(&(run.bytes, start));
-        self.kept -= if run.pages { run.bytes } else { 0 };
+        let which = usize::from(run.pages);
+        self.by_size[which].remove(&(run.bytes, start));
+        self.bytes[which] -= run.bytes;
         Some(run)
     }
 }
@@ -194,9 +225,10 @@ mod tests {
         for (at, bytes) in live {
             heap.put(at, bytes, false);
         }
-        assert_eq!(heap.free.values().map(|r| r.bytes).sum::<usize>(), heap.used);
-        assert_eq!(heap.free.len(), 1);
-        assert_eq!(heap.by_size.len(), 1);
+        assert_eq!(heap.bytes[WITHOUT] + heap.bytes[WITH], heap.used);
+        assert!(heap.bytes[WITH] <= KEPT);
+        // All of it is one run, as soon as somebody needs one.
+        assert!(heap.take(heap.used, PAGE).is_ok_and(|(at, fresh)| at < heap.base + HUGE && fresh));
     }
 
     fn present(heap: &Heap) -> usize {
@@ -214,6 +246,20 @@ mod tests {
         assert_eq!(present(&heap), 64 << 20);
         runs.iter().for_each(|&at| heap.put(at, 1 << 20, false));
         assert!(present(&heap) <= KEPT, "{}", present(&heap));
+    }
+
+    /// Small runs beside large ones that have gone back: what is kept is counted by what it is, and a small object finds pages.
+    #[test]
+    fn what_is_kept_does_not_grow_with_what_lies_beside_it() {
+        let mut heap = Heap::new(0, true).unwrap();
+        let runs: Vec<usize> = (0..16).map(|_| heap.take(4 << 20, PAGE).unwrap().0).collect();
+        runs.iter().for_each(|&at| heap.put(at, 4 << 20, false));
+        let (small, _) = heap.take(PAGE, PAGE).unwrap();
+        // SAFETY: memory that was just handed out.
+        assert!(unsafe { kernel::touch(small, PAGE) });
+        heap.put(small, PAGE, false);
+        assert_eq!(heap.bytes[WITH], PAGE);
+        assert_eq!(heap.take(PAGE, PAGE), Ok((small, false)));
     }
 
     #[test]

@@ -151,6 +151,14 @@ pub fn residency(machine: &Machine, addr: usize, bytes: usize) -> Option<Residen
     nodes(addr, bytes, add).then_some(found)
 }
 
+/// The monotonic clock as of the last tick, some milliseconds ago: four times as quick to read as the exact one.
+pub fn coarse_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid place.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Whether none of so many pages, spread over the memory, is on another node than these.
 pub fn only_on(addr: usize, bytes: usize, mask: u128, looked_up: usize) -> bool {
     let on = |node: u32| 1u128.checked_shl(node).is_some_and(|bit| mask & bit != 0);

@@ -17,14 +17,13 @@ use foldhash::HashMap;
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// The kernel's own needs in a node, and what others take meanwhile.
 const MARGIN: u64 = 1 << 20;
 /// Smaller objects are not compared with what is free: that costs more than they are worth, and the kernel falls back by itself.
 const COMPARED_FROM: usize = 1 << 20;
 /// So long what the kernel has said to be free is believed, if it is that much more than is needed.
-const LATELY: Duration = Duration::from_millis(10);
+const LATELY_NS: u64 = 10_000_000;
 const PLENTY: u64 = 256 << 20;
 /// From this size on the kernel is asked first whether it would map so much: the heaps' addresses are reserved without counting.
 const ENORMOUS: usize = 1 << 30;
@@ -76,7 +75,7 @@ pub struct State {
     last_declaration: u64,
     last_serial: u64,
     /// The traits of the last allocation, and what they come to: many in a row have the same.
-    last: Option<(Wish, Decision)>,
+    last: Option<(Arc<Wish>, Decision)>,
     /// Objects whose traits changed since the last migration.
     changed: BTreeSet<usize>,
     strategies: [Option<Registered>; 3],
@@ -84,7 +83,8 @@ pub struct State {
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    at: Instant,
+    /// In ns.
+    at: u64,
     free: u64,
 }
 
@@ -100,7 +100,7 @@ struct Object {
     decision: Decision,
     /// Some of it is bound otherwise than its heap.
     bound: bool,
-    wish: Wish,
+    wish: Arc<Wish>,
     name: Option<CString>,
     /// Another object may get its address.
     serial: u64,
@@ -114,7 +114,7 @@ pub struct Changed {
     /// Bytes.
     pub size: usize,
     /// Its traits.
-    pub wish: Wish,
+    pub wish: Arc<Wish>,
     serial: u64,
 }
 
@@ -221,7 +221,7 @@ impl State {
     /// As [`decide::alone`].
     pub fn alone(&mut self, wish: &Wish) -> Result<Decision, Error> {
         let decision = decide::alone(&self.machine, wish)?;
-        self.last = Some((wish.clone(), decision));
+        self.last = Some((Arc::new(wish.clone()), decision));
         Ok(decision)
     }
 
@@ -234,7 +234,7 @@ impl State {
             return Ok(None);
         }
         let Some(last) = self.last.take_if(|(wish, _)| *wish.given == *traits) else { return Ok(None) };
-        let made = self.allocate(size, &last.0, last.1, false);
+        let made = self.place(size, &last.0, || Arc::clone(&last.0), last.1, false);
         self.last = Some(last);
         made.map(Some)
     }
@@ -265,20 +265,22 @@ impl State {
         let Some(seen) = self.seen.get_mut(tier) else { return false };
         // Where there was plenty a moment ago, and even all that was handed out would have room, there is nothing to look up: the kernel
         // takes longer to say it than to map a mebibyte.
-        let lately = seen.filter(|s| s.at.elapsed() < LATELY && s.free >= PLENTY.saturating_add(all.saturating_mul(2)));
+        let now = kernel::coarse_ns();
+        let lately = seen
+            .filter(|s| now.saturating_sub(s.at) < LATELY_NS && s.free >= PLENTY.saturating_add(all.saturating_mul(2)));
         if lately.is_some() {
             return true;
         }
         let free = self.machine.to_be_had(tier);
-        *seen = Some(Seen { at: Instant::now(), free });
+        *seen = Some(Seen { at: now, free });
         free >= all + MARGIN || self.room(tier) >= bytes as u64
     }
 
     fn heap(&mut self, index: usize) -> Result<&mut Heap, Error> {
-        let nodes = self.machine.nodes(index);
-        let alone = self.machine.tiers().len() == 1;
         let slot = self.heaps.get_mut(index).ok_or(Error::Tier)?;
         if slot.is_none() {
+            let nodes = self.machine.nodes(index);
+            let alone = self.machine.tiers().len() == 1;
             let heap = Heap::new(nodes, alone).ok_or(Error::Room)?;
             RESERVED[index].1.store(heap.range().end, Relaxed);
             RESERVED[index].0.store(heap.range().start, Release);
@@ -292,6 +294,19 @@ impl State {
     /// # Errors
     /// [`Error::Size`], [`Error::Room`], [`Error::Tier`] for a decision that cannot be.
     pub fn allocate(&mut self, size: usize, wish: &Wish, decision: Decision, zero: bool) -> Result<usize, Error> {
+        let last = self.last.as_ref().filter(|(last, _)| **last == *wish).map(|(last, _)| Arc::clone(last));
+        self.place(size, wish, || last.unwrap_or_else(|| Arc::new(wish.clone())), decision, zero)
+    }
+
+    /// [`State::allocate`]. `keep`: traits that an object may have together with others.
+    fn place(
+        &mut self,
+        size: usize,
+        wish: &Wish,
+        keep: impl FnOnce() -> Arc<Wish>,
+        decision: Decision,
+        zero: bool,
+    ) -> Result<usize, Error> {
         if size == 0 || size > isize::MAX as usize {
             return Err(Error::Size);
         }
@@ -348,7 +363,7 @@ impl State {
             unsafe { core::ptr::write_bytes(at as *mut u8, 0, size) };
         }
         self.last_serial += 1;
-        let (wish, serial) = (wish.clone(), self.last_serial);
+        let (wish, serial) = (keep(), self.last_serial);
         let object = Object { size, run, heap, decision, bound, wish, name: None, serial };
         self.count(&object, true);
         self.objects.insert(at, object);
@@ -438,7 +453,9 @@ impl State {
     /// # Errors
     /// [`Error::Foreign`] if there is none at this address.
     pub fn release(&mut self, at: usize) -> Result<(), Error> {
-        let Some(object) = self.objects.remove(&at) else { return self.release_small(at) };
+        // Whole pages begin where a page does.
+        let whole = if at % PAGE == 0 { self.objects.remove(&at) } else { None };
+        let Some(object) = whole else { return self.release_small(at) };
         runtime::ends(at, object.run);
         self.changed.remove(&at);
         self.count(&object, false);
@@ -496,7 +513,7 @@ impl State {
     /// [`Error::Foreign`].
     pub fn like(&self, at: usize) -> Result<(usize, Wish, Option<CString>), Error> {
         if let Some(o) = self.objects.get(&at) {
-            return Ok((o.run, o.wish.clone(), o.name.clone()));
+            return Ok((o.run, (*o.wish).clone(), o.name.clone()));
         }
         let place = self.small.get(at).ok_or(Error::Foreign)?;
         let wish = self.wishes.get(usize::from(place.kept)).cloned().unwrap_or_default();
@@ -561,7 +578,7 @@ impl State {
         decide::alone(&self.machine, &wish)?;
         let object = self.objects.get_mut(&at).ok_or(Error::Foreign)?;
         wish.alignment = object.wish.alignment;
-        object.wish = wish;
+        object.wish = Arc::new(wish);
         self.changed.insert(at);
         Ok(())
     }
@@ -569,8 +586,9 @@ impl State {
     /// Objects whose traits changed since the last time.
     pub fn take_changed(&mut self) -> Vec<Changed> {
         let all = std::mem::take(&mut self.changed);
-        let changed =
-            |at| self.objects.get(&at).map(|o| Changed { at, size: o.size, wish: o.wish.clone(), serial: o.serial });
+        let changed = |at| {
+            self.objects.get(&at).map(|o| Changed { at, size: o.size, wish: Arc::clone(&o.wish), serial: o.serial })
+        };
         all.into_iter().filter_map(changed).collect()
     }
 

@@ -6,6 +6,7 @@ use crate::machine::Machine;
 use crate::wish::{Partition, Trait, Wish};
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// `hearth_request`.
 #[repr(C)]
@@ -68,7 +69,29 @@ thread_local! {
 /// # Errors
 /// [`Error::Strategy`] within one.
 pub fn not_within() -> Result<(), Error> {
-    if DECIDING.get() { Err(Error::Strategy) } else { Ok(()) }
+    // Hardly ever is anybody, and the thread's own word is slow to find.
+    if ASKED.load(Relaxed) > 0 && DECIDING.get() { Err(Error::Strategy) } else { Ok(()) }
+}
+
+/// Threads that are within a strategy.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+
+/// This thread is within one, until this is dropped.
+struct Within;
+
+impl Within {
+    fn enter() -> Within {
+        ASKED.fetch_add(1, Relaxed);
+        DECIDING.set(true);
+        Within
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        DECIDING.set(false);
+        ASKED.fetch_sub(1, Relaxed);
+    }
 }
 
 /// Asks the program's strategy, if it has one. The lock must not be held.
@@ -90,10 +113,10 @@ pub fn ask(
     };
     let asked: Vec<Request> = requests.iter().map(raw_request).collect();
     let mut raw: Vec<RawDecision> = own.iter().map(to_raw).collect();
-    DECIDING.set(true);
+    let within = Within::enter();
     // SAFETY: the program's function, with as many requests and decisions as it is told.
     let refused = unsafe { function(context, asked.as_ptr(), asked.len(), raw.as_mut_ptr()) };
-    DECIDING.set(false);
+    drop(within);
     if refused != 0 {
         return Err(Error::Strategy);
     }

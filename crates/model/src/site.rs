@@ -118,7 +118,7 @@ impl SourceLine {
         let prefixes = ["operator new", "std::", "void std::", "__gnu_cxx::", "hearth_", "hearth::"];
         let memkinds = ["memkind_", "hbw_", "hbw::", "libmemkind::"];
         prefixes.iter().chain(&memkinds).any(|p| self.function.starts_with(p))
-            || ["/include/c++/", "/rustc/", "crates/api/src/", "crates/memkind/src/"]
+            || ["/include/c++/", "/rustc/", "/rust/deps/", "crates/api/src/", "crates/memkind/src/"]
                 .iter()
                 .any(|p| self.file.contains(p))
     }
