@@ -10,6 +10,10 @@
 // but by a few instructions a call, files are compiled one by one, and a path goes through files that were compiled apart. What was inlined carries
 // constants. Hearth's runtime reads the variable in malloc and needs no walk of the stack; without Hearth nobody reads it.
 //
+// As few instructions as will do: a call is given no more positions than what it leads to can still use (wanted()), a function reads what it was given where it first needs it, if
+// at all (take_over_late()), and the path is cleared, by its lowest word, only where somebody may allocate before the next path is said (is_left_alone()). A function of
+// which all callers are known to say a path leaves that to them (find_leavers()).
+//
 // Functions of system headers, and wrappers that the user names, pass on the path that they were called with: std::vector's memory is of the
 // line that declares the vector.
 //
@@ -18,11 +22,13 @@
 #include "counts.h"
 
 #include <cstdlib>
+#include <llvm/ADT/MapVector.h>
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringSet.h>
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/Demangle/Demangle.h>
 #include <llvm/IR/DebugInfoMetadata.h>
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Module.h>
@@ -109,6 +115,12 @@ class Annotation {
   GlobalVariable *path = nullptr;
   // How many layers of calls above its callers are of use to a function: 1 if it allocates itself.
   DenseMap<const Function *, unsigned> depth;
+  // Of those that a function was called with, positions that it needs.
+  DenseMap<const Function *, unsigned> needed;
+  // Functions that may leave a path behind, which their callers clear.
+  SmallPtrSet<const Function *, 16> leaves;
+  // Of the function at hand, before anything is written into it.
+  DominatorTree *dominators = nullptr;
 
   // A function that passes on the path it was called with.
   bool is_transparent(const Function &f) const {
@@ -236,61 +248,230 @@ class Annotation {
     return said;
   }
 
+  // A function that is called with the path wherever it is called, as all calls are in this file and lead to allocations: who called it clears the path.
+  void find_leavers(const std::vector<Said> &all) {
+    DenseMap<const Function *, unsigned> called;
+    for (const Said &said : all)
+      for (auto [call, position] : said.calls)
+        if (const Function *callee = call->getCalledFunction(); callee && !call->isMustTailCall())
+          called[callee]++;
+    for (const Said &said : all)
+      if (Function &f = *said.function; f.hasLocalLinkage() && can_be_changed(f) && f.getNumUses() == called.lookup(&f))
+        leaves.insert(&f);
+  }
+
+  // A call of just this body, which takes the path over.
+  static bool takes_over(const CallBase &call) {
+    const Function *callee = call.getCalledFunction();
+    return callee && !callee->isDeclaration() && can_be_changed(*callee) &&
+           (callee->hasLocalLinkage() || (callee->hasExternalLinkage() && callee->isDSOLocal()));
+  }
+
+  // How many positions a call has to be given: the runtime reads all, and so may another file; a body that is known may ask for fewer, as it leads to allocations
+  // by calls of its own.
+  unsigned wanted(const CallBase &call) const {
+    return takes_over(call) ? needed.lookup(call.getCalledFunction()) : wishes.layers;
+  }
+
+  // How many positions of the path that it was called with a function needs for its calls.
+  void find_needs(const std::vector<Said> &all) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Said &said : all)
+        for (auto [call, position] : said.calls) {
+          unsigned n = wanted(*call), own = position != 0;
+          n = n > own && !is_first(*said.function) ? n - own : 0;
+          if (unsigned &had = needed[said.function]; n > had) {
+            had = n;
+            changed = true;
+          }
+        }
+    }
+  }
+
+  // Nothing of a path leads to it.
+  static bool is_first(const Function &f) { return f.getName() == "main" && f.use_empty(); }
+
+  // Calls that never allocate, so that it does not matter which path is said meanwhile.
+  bool is_quiet(const CallBase &call) {
+    const Function *callee = call.getCalledFunction();
+    if (!callee)
+      return false;
+    static const StringSet<> names = {"free", "cfree", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t", "__cxa_begin_catch",
+                                      "_FortranAAllocatableDeallocate", "_FortranAPointerDeallocate"};
+    return callee->isIntrinsic() || names.contains(callee->getName()) || call.onlyReadsMemory();
+  }
+
+  // Whether a path that is there at this point is written anew, or is for the caller to clear, before anybody may read it who is not meant.
+  bool is_left_alone(const Function &f, BasicBlock *from, BasicBlock::iterator start, const SmallPtrSetImpl<const Instruction *> &said) {
+    constexpr unsigned FARTHEST = 64;
+    SmallPtrSet<BasicBlock *, 8> seen;
+    SmallVector<std::pair<BasicBlock *, BasicBlock::iterator>> open = {{from, start}};
+    while (!open.empty()) {
+      auto [block, at] = open.pop_back_val();
+      bool written = false;
+      for (; at != block->end() && !written; ++at) {
+        written = said.contains(&*at);
+        if (auto *call = dyn_cast<CallBase>(&*at); call && !written && !is_quiet(*call))
+          return false;
+        if ((isa<ReturnInst>(*at) && !leaves.contains(&f)) || isa<ResumeInst>(*at))
+          return false;
+      }
+      if (!written)
+        for (BasicBlock *next : successors(block))
+          if (seen.insert(next).second)
+            open.push_back({next, next->begin()});
+      if (seen.size() > FARTHEST)
+        return false;
+    }
+    return true;
+  }
+
+  // The path's words: the two innermost positions, and the third.
+  Value *at_word(IRBuilder<> &b, unsigned n) {
+    Value *p = b.CreateThreadLocalAddress(path_variable());
+    return n == 0 ? p : b.CreateConstInBoundsGEP1_32(b.getInt32Ty(), p, n);
+  }
+
+  // What a function was called with, as far as it needs it: the two innermost positions, and the third.
+  struct Entered {
+    Value *inner, *outer;
+  };
+
+  Entered take_over(IRBuilder<> &b, unsigned need) {
+    if (need == 0)
+      return {b.getInt64(0), nullptr};
+    Type *type = need == 1 ? b.getInt32Ty() : b.getInt64Ty();
+    Value *inner = b.CreateZExt(b.CreateAlignedLoad(type, at_word(b, 0), Align(16), "hearth.entered"), b.getInt64Ty());
+    return {inner, need > 2 ? b.CreateAlignedLoad(b.getInt32Ty(), at_word(b, 2), Align(8), "hearth.above") : nullptr};
+  }
+
+  // The same in each branch by itself, where nothing has been said before: ways that do not allocate pay nothing for it, and need no register.
+  void take_over_late(BasicBlock &block, IRBuilder<> &b, ArrayRef<CallBase *> users, unsigned need, const SmallPtrSetImpl<const Instruction *> &said,
+                      DenseMap<const CallBase *, Entered> &entered) {
+    MapVector<BasicBlock *, SmallVector<CallBase *>> branches;
+    bool here = any_of(block, [&](const Instruction &i) { return said.contains(&i); });
+    for (CallBase *user : users) {
+      auto within = [&](BasicBlock *next) { return next->getSinglePredecessor() == &block && dominators->dominates(next, user->getParent()); };
+      auto branch = find_if(successors(&block), within);
+      if (here || branch == succ_end(&block)) {
+        here = true;
+        break;
+      }
+      branches[*branch].push_back(user);
+    }
+    if (here) {
+      Entered taken = take_over(b, need);
+      for (CallBase *user : users)
+        entered[user] = taken;
+      return;
+    }
+    for (auto &[branch, its] : branches) {
+      if (branch->getFirstInsertionPt() == branch->end())
+        continue;
+      IRBuilder<> in(branch, branch->getFirstInsertionPt());
+      in.SetCurrentDebugLocation(b.getCurrentDebugLocation());
+      take_over_late(*branch, in, its, need, said, entered);
+    }
+  }
+
   void annotate(const Said &said) {
     Function &f = *said.function;
-    GlobalVariable *variable = path_variable();
-    Type *wide = variable->getValueType();
-    BasicBlock::iterator start = f.getEntryBlock().getFirstNonPHIOrDbgOrAlloca();
-    IRBuilder<> b(&f.getEntryBlock(), start);
+    path_variable();
+    unsigned before = f.getInstructionCount();
+    DominatorTree tree(f);
+    dominators = &tree;
+    BasicBlock &entry = f.getEntryBlock();
+    BasicBlock::iterator start = entry.getFirstNonPHIOrDbgOrAlloca();
+    IRBuilder<> b(&entry, start);
     b.SetCurrentDebugLocation(DebugLoc());
     if (DISubprogram *where = f.getSubprogram())
       b.SetCurrentDebugLocation(DILocation::get(f.getContext(), 0, 0, where));
-    Value *entered = b.CreateAlignedLoad(wide, b.CreateThreadLocalAddress(variable), Align(16), "hearth.entered");
-    b.CreateAlignedStore(b.getInt64(0), b.CreateThreadLocalAddress(variable), Align(16));
+    SmallPtrSet<const Instruction *, 16> calls;
+    for (auto [call, position] : said.calls)
+      calls.insert(call);
+    // Blocks in which the path is cleared, from where on. A call that takes it over leaves nothing to clear, but for those that say that they do.
+    SmallVector<std::pair<CallBase *, BasicBlock *>> to_clear;
+    for (auto [call, position] : said.calls) {
+      if (call->isMustTailCall() || (takes_over(*call) && !leaves.contains(call->getCalledFunction())))
+        continue;
+      if (!call->isTerminator()) {
+        if (!is_left_alone(f, call->getParent(), std::next(call->getIterator()), calls))
+          to_clear.push_back({call, call->getParent()});
+      } else if (auto *invoke = dyn_cast<InvokeInst>(call)) {
+        for (BasicBlock *next : {invoke->getNormalDest(), invoke->getUnwindDest()})
+          if (!is_left_alone(f, next, next->begin(), calls))
+            to_clear.push_back({call, next});
+      }
+    }
+    bool clears = !is_left_alone(f, &entry, start, calls);
+
+    unsigned need = needed.lookup(&f);
+    DenseMap<const CallBase *, Entered> entered;
+    if (clears || need == 0) {
+      Entered here = take_over(b, need);
+      for (auto [call, position] : said.calls)
+        entered[call] = here;
+      if (clears)
+        clear(b);
+    } else {
+      SmallVector<CallBase *> users;
+      for (auto [call, position] : said.calls)
+        if (wanted(*call) > (position != 0))
+          users.push_back(call);
+        else
+          entered[call] = {b.getInt64(0), nullptr};
+      take_over_late(entry, b, users, need, calls, entered);
+    }
 
     for (auto [call, position] : said.calls) {
+      auto [inner, outer] = entered[call];
       b.SetInsertPoint(call);
-      Value *now = entered;
-      if (position != 0) {
-        now = b.CreateOr(b.CreateShl(entered, 32), ConstantInt::get(wide, position));
-        // A fourth position is there, and nobody reads it.
-        if (wishes.layers < MOST_LAYERS)
-          now = b.CreateAnd(now, ConstantInt::get(wide, APInt::getLowBitsSet(128, 32 * wishes.layers)));
-      }
-      const Function *callee = call->getCalledFunction();
       // The compiler believes that malloc does not read variables, and would leave such a write out.
-      bool must_stay = !callee || callee->isDeclaration();
-      b.CreateAlignedStore(now, b.CreateThreadLocalAddress(variable), Align(16), must_stay);
-      // One that surely takes the path over leaves nothing to clear.
-      bool surely = callee && !callee->isDeclaration() && can_be_changed(*callee) &&
-                    (callee->hasLocalLinkage() || (callee->hasExternalLinkage() && callee->isDSOLocal()));
-      if (!surely)
-        clear_after(*call, variable, must_stay);
+      bool must_stay = !call->getCalledFunction() || call->getCalledFunction()->isDeclaration();
+      unsigned wants = wanted(*call);
+      Value *low = inner, *third = outer;
+      if (position != 0) {
+        low = b.CreateOr(b.CreateShl(inner, 32), b.getInt64(position));
+        third = need < 2 ? b.getInt32(0) : (Value *)b.CreateTrunc(b.CreateLShr(inner, 32), b.getInt32Ty());
+      }
+      if (wants == 1 && takes_over(*call))
+        b.CreateAlignedStore(b.CreateTrunc(low, b.getInt32Ty()), at_word(b, 0), Align(16), must_stay);
+      else
+        b.CreateAlignedStore(low, at_word(b, 0), Align(16), must_stay);
+      // Where fewer positions are kept than there is room for, the path has to end.
+      if (!takes_over(*call) && wants == 2)
+        third = b.getInt32(0);
+      if ((wants > 2 || !takes_over(*call)) && wants > 1)
+        b.CreateAlignedStore(third, at_word(b, 2), Align(8), must_stay);
     }
+    for (auto [call, block] : to_clear)
+      clear_after(*call, block);
+    // Functions are put into their callers as they would be without all this: what was added costs five points an instruction there (InlineConstants::InstrCost).
+    std::string bonus = std::to_string(5 * (f.getInstructionCount() - before) / said.calls.size());
+    for (auto [call, position] : said.calls)
+      call->addFnAttr(Attribute::get(f.getContext(), "call-threshold-bonus", bonus));
     if (!said.table.empty())
       // Of functions that every file has, one is kept, and so is its table.
       add_text(SECTION, "hearth.sites." + f.getName(), said.table, f.getComdat());
   }
 
-  void clear_after(CallBase &call, GlobalVariable *variable, bool must_stay) {
-    auto clear = [&](BasicBlock *block, BasicBlock::iterator at) {
-      IRBuilder<> b(block, at);
-      b.SetCurrentDebugLocation(call.getDebugLoc());
-      b.CreateAlignedStore(b.getInt64(0), b.CreateThreadLocalAddress(variable), Align(16), must_stay);
-    };
-    if (call.isMustTailCall())
-      return;
+  // Nothing is said from here on. The compiler may leave it out where the next write comes before any reader.
+  void clear(IRBuilder<> &b) { b.CreateAlignedStore(b.getInt32(0), at_word(b, 0), Align(16)); }
+
+  // Of an invoke: in the block that it goes on with, or that it unwinds to.
+  void clear_after(CallBase &call, BasicBlock *block) {
+    BasicBlock::iterator at = std::next(call.getIterator());
     if (auto *invoke = dyn_cast<InvokeInst>(&call)) {
-      BasicBlock *normal = invoke->getNormalDest();
-      if (!normal->getSinglePredecessor())
-        normal = SplitEdge(invoke->getParent(), normal);
-      clear(normal, normal->getFirstInsertionPt());
-      BasicBlock *unwind = invoke->getUnwindDest();
-      if (unwind->getFirstInsertionPt() != unwind->end())
-        clear(unwind, unwind->getFirstInsertionPt());
-    } else if (!call.isTerminator()) {
-      clear(call.getParent(), std::next(call.getIterator()));
+      if (block == invoke->getNormalDest() && !block->getSinglePredecessor())
+        block = SplitEdge(invoke->getParent(), block);
+      at = block->getFirstInsertionPt();
+      if (at == block->end())
+        return;
     }
+    IRBuilder<> b(block, at);
+    b.SetCurrentDebugLocation(call.getDebugLoc());
+    clear(b);
   }
 
   // The position of a call, which is entered in the table.
@@ -352,6 +533,8 @@ public:
         if (Said said = find_calls(f); !said.calls.empty())
           all.push_back(std::move(said));
     add_counts(all);
+    find_needs(all);
+    find_leavers(all);
     for (const Said &said : all)
       annotate(said);
     if (path)

@@ -67,6 +67,32 @@ fn sites_are_lines_and_the_same_in_every_build() {
     }
 }
 
+/// The path of an allocation is not there any more for who allocates next without saying one.
+#[test]
+fn paths_end_with_the_calls_that_they_lead_to() {
+    let room = Room::new();
+    let golden = workspace().join("tests/e2e/golden/annotated.paths.txt");
+    let expected = fs::read_to_string(&golden).expect("the golden file");
+    let others = workspace().join("tests/programs/annotated_others.c").display().to_string();
+    for (folder, options) in BUILDS {
+        fs::create_dir_all(room.path(folder)).expect("making a folder");
+        run(room.command("gcc").current_dir(room.path(folder)).args(["-O2", "-c", &others, "-o", "others.o"]))
+            .expect(0);
+        compile(&room, folder, "hearth-cc", &["annotated_paths.c"], &[options, &["others.o"]].concat(), "app")
+            .expect(0);
+        let program = room.path(folder).join("app").display().to_string();
+        room.record(&["--sampler", "none"], "p.hearth", &[&program]).expect(0);
+        let observed = room.observed("p.hearth");
+        let text: String = sites(&observed).iter().map(|(line, _)| format!("{line}\n")).collect();
+        println!("{text}");
+        assert_eq!(text, expected, "{folder}: {}", golden.display());
+        let by_stack =
+            |s: &&model::SiteUse| s.site.frames.iter().all(|f| f.module.as_ref().is_some_and(|m| !m.is_source()));
+        let of_others = observed.sites.iter().filter(by_stack).filter(|s| s.largest.0 == 1 << 19);
+        assert_eq!(of_others.map(|s| s.objects).sum::<u64>(), 5, "{folder}");
+    }
+}
+
 /// A plan by an optimised build guides a build for the debugger, of which nothing but the source is the same.
 #[test]
 fn a_plan_guides_another_build() {

@@ -1,7 +1,7 @@
 //! Programs that say where in their source they allocate.
 //!
 //! What `hearth-cc` and its sisters compile (`compiler/sites.cpp`) writes the call path into a thread-local variable before each call that may allocate, and
-//! clears it afterwards. Then no stack has to be walked, and the site is the same whatever the compiler has made of the source.
+//! clears its first word before anything else may allocate. Then no stack has to be walked, and the site is the same whatever the compiler has made of the source.
 
 use wire::identity;
 
@@ -23,8 +23,8 @@ core::arch::global_asm!(
 pub struct Path {
     /// The innermost in the lower half, and its caller.
     inner: u64,
-    /// In the lower half what called these. 0 anywhere: there is no more.
-    outer: u64,
+    /// What called these. 0 anywhere: there is no more.
+    outer: u32,
 }
 
 /// Where the variable lies, from the thread pointer; 0: there is none. The reference is weak, and says so where it is made, as the compiler may put two pieces
@@ -51,12 +51,14 @@ pub fn path() -> Option<Path> {
     if at == 0 {
         return None;
     }
-    let (inner, outer): (u64, u64);
+    let inner: u64;
+    let outer: u32;
+    // In the pieces that the program has just written it in: what the processor still has to store, it gives to a load that asks for no more.
     // SAFETY: the calling thread's variable, of 16 bytes.
     unsafe {
         core::arch::asm!(
             "mov {inner}, qword ptr fs:[{at}]",
-            "mov {outer}, qword ptr fs:[{at} + 8]",
+            "mov {outer:e}, dword ptr fs:[{at} + 8]",
             at = in(reg) at,
             inner = out(reg) inner,
             outer = lateout(reg) outer,
@@ -69,7 +71,7 @@ pub fn path() -> Option<Path> {
 impl Path {
     /// The positions, innermost first.
     pub fn positions(self) -> impl Iterator<Item = u32> {
-        let all = [self.inner as u32, (self.inner >> 32) as u32, self.outer as u32];
+        let all = [self.inner as u32, (self.inner >> 32) as u32, self.outer];
         all.into_iter().take_while(|&p| p != 0)
     }
 

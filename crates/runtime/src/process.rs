@@ -474,15 +474,24 @@ pub fn sampler_ring() -> Option<Ring> {
 }
 
 /// Pushes an event into a ring of which the caller is the producer (or, `shared`, one of several that take turns).
+#[inline]
 pub fn push(ring: Ring, shared: bool, tid: u32, time: u64, event: Event<'_>) -> bool {
     let stamped = Stamped { tid, time, event };
-    let mut short = [0u64; 2 * SLOT_WORDS];
-    let mut long = [0u64; 40 * SLOT_WORDS];
-    let words: &mut [u64] = match event {
-        Event::Site { .. } | Event::Module { .. } => &mut long,
-        _ => &mut short,
-    };
-    let words = match encode(&stamped, words) {
+    match event {
+        Event::Site { .. } | Event::Module { .. } => push_long(ring, shared, &stamped),
+        _ => push_in(ring, shared, &stamped, &mut [0u64; 2 * SLOT_WORDS]),
+    }
+}
+
+/// By itself: most events are short, and to clear so much room would be a tenth of what an object costs.
+#[inline(never)]
+fn push_long(ring: Ring, shared: bool, stamped: &Stamped<'_>) -> bool {
+    push_in(ring, shared, stamped, &mut [0u64; 40 * SLOT_WORDS])
+}
+
+#[inline(always)]
+fn push_in(ring: Ring, shared: bool, stamped: &Stamped<'_>, words: &mut [u64]) -> bool {
+    let words = match encode(stamped, words) {
         Some(slots) => words.get(..slots.min(MAX_SLOTS) * SLOT_WORDS).unwrap_or(&[]),
         None => return false,
     };
