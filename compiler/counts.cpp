@@ -28,6 +28,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/Path.h>
+#include <llvm/Support/SaveAndRestore.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 #include <cmath>
 #include <optional>
@@ -251,6 +252,18 @@ class Summary {
   // Calls, of which each may be a moment at which a phase begins; those that are the last ones when a block begins. -1: the function's beginning.
   DenseMap<const BasicBlock *, std::set<int>> before;
 
+  // A loop that is put down turn by turn (by_turns), and the numbers of what its turns hand on. `lost`: a turn does not follow from the one before.
+  struct Turning {
+    const Loop *loop;
+    SetVector<const PHINode *> state;
+    bool lost = false;
+    // A condition of a turn is data, as in searches. Then either way may be taken.
+    bool in_condition = false, guessed = false;
+  };
+  Turning *turning = nullptr;
+  // Where what is put down is asked for: a loop that this is not part of is over.
+  const BasicBlock *where = nullptr;
+
   // Formulas are long and come again and again: each is written once (X) and spoken of by its number.
   StringMap<unsigned> written;
 
@@ -266,6 +279,12 @@ class Summary {
   // ---- Values ----
 
   std::string unknown(const Value *v, const std::string &otherwise) {
+    if (turning && turning->in_condition) {
+      turning->guessed = true;
+      return "u  0";
+    }
+    if (turning)
+      turning->lost = true;
     std::string at = f.getName().str();
     if (auto *i = dyn_cast<Instruction>(v))
       at = place(*i);
@@ -314,6 +333,15 @@ class Summary {
   }
 
   std::string formula(const Value *v, unsigned depth) {
+    SaveAndRestore<const BasicBlock *> here(where);
+    if (auto *i = dyn_cast<Instruction>(v)) {
+      where = i->getParent();
+      if (turning)
+        return in_turn(*i, depth);
+      if (auto *phi = dyn_cast<PHINode>(i))
+        if (std::string text = left_with(*phi, depth); !text.empty())
+          return text;
+    }
     if (auto *c = dyn_cast<ConstantInt>(v))
       return c->getBitWidth() <= 64 ? number(c->getBitWidth() == 1 ? double(c->getZExtValue()) : double(c->getSExtValue())) : "0";
     if (auto *c = dyn_cast<ConstantFP>(v)) {
@@ -406,12 +434,20 @@ class Summary {
     case Instruction::FCmp:
       return comparison(*cast<CmpInst>(i), depth);
     case Instruction::Select:
-      return "? " + value(i->getOperand(0), depth) + " " + value(i->getOperand(1), depth) + " " + value(i->getOperand(2), depth);
+      return "? " + condition(i->getOperand(0), depth) + " " + value(i->getOperand(1), depth) + " " + value(i->getOperand(2), depth);
     case Instruction::PHI:
       return joined(*cast<PHINode>(i), depth);
     default:
       return unknown(v, "0");
     }
+  }
+
+  // What decides between two values.
+  std::string condition(const Value *v, unsigned depth) {
+    if (!turning)
+      return value(v, depth);
+    SaveAndRestore<bool> here(turning->in_condition, true);
+    return value(v, depth);
   }
 
   std::string comparison(const CmpInst &c, unsigned depth) {
@@ -463,7 +499,7 @@ class Summary {
         };
         for (unsigned first : {0u, 1u})
           if (by(0, first) && by(1, 1 - first))
-            return "? " + value(branch->getCondition(), depth) + " " + value(phi.getIncomingValue(first), depth) + " " +
+            return "? " + condition(branch->getCondition(), depth) + " " + value(phi.getIncomingValue(first), depth) + " " +
                    value(phi.getIncomingValue(1 - first), depth);
       }
     }
@@ -538,6 +574,9 @@ class Summary {
       if (varies(base) || gep->getNumIndices() == 0)
         text = "x " + value(base_of(base), depth + 1);
       else {
+        SaveAndRestore<const BasicBlock *> here(where);
+        if (auto *i = dyn_cast<Instruction>(base))
+          where = i->getParent();
         const SCEV *s = evolution.getSCEV(const_cast<Value *>(base));
         text = isa<SCEVUnknown>(s) ? "x " + value(base_of(base), depth + 1) : reckoned(s, depth + 1);
       }
@@ -590,6 +629,8 @@ class Summary {
     return found == calls.end() ? unknown(&call, "0") : "r" + std::to_string(found->second);
   }
 
+  bool is_over(const Loop *l) { return where && !l->contains(where); }
+
   // A formula of scalar evolution.
   std::string reckoned(const SCEV *s, unsigned depth) {
     if (too_far(depth))
@@ -626,18 +667,100 @@ class Summary {
       std::string start = reckoned(r->getStart(), depth + 1);
       if (!r->isAffine())
         return s->getType()->isPointerTy() ? "x " + start : start;
-      // The middle one of its turns.
-      std::string turns_of = turns(r->getLoop());
-      return binary("+", start, binary("*", reckoned(r->getStepRecurrence(evolution), depth + 1), "/ + " + turns_of + " -1 2"));
+      // The middle one of its turns; of a loop that is over the last one.
+      std::string back = "+ " + turns(r->getLoop()) + " -1";
+      return binary("+", start, binary("*", reckoned(r->getStepRecurrence(evolution), depth + 1), is_over(r->getLoop()) ? back : "/ " + back + " 2"));
     }
-    case scUnknown:
-      return leaf(cast<SCEVUnknown>(s)->getValue(), depth + 1);
+    case scUnknown: {
+      const Value *v = cast<SCEVUnknown>(s)->getValue();
+      auto *i = dyn_cast<Instruction>(v);
+      if (const Loop *l = i ? loops.getLoopFor(i->getParent()) : nullptr; l && is_over(l))
+        for (const User *u : i->users())
+          if (auto *phi = dyn_cast<PHINode>(u); phi && !l->contains(phi) && phi->hasConstantValue() == v)
+            return value(phi, depth + 1);
+      return leaf(v, depth + 1);
+    }
     default:
       return "u " + word(f.getName()) + " 0";
     }
   }
 
   // ---- How often ----
+
+  // ---- Loops that end on what they compute ----
+
+  // A value of the loop that is put down turn by turn.
+  std::string in_turn(const Instruction &i, unsigned depth) {
+    Turning *now = turning;
+    if (!now->loop->contains(&i)) {
+      turning = nullptr;
+      std::string text = value(&i, depth + 1);
+      turning = now;
+      if (now->in_condition && StringRef(text).contains("u "))
+        return unknown(&i, "0");
+      return text;
+    }
+    auto *phi = dyn_cast<PHINode>(&i);
+    if (phi && phi->getParent() == now->loop->getHeader() && !phi->getType()->isPointerTy()) {
+      now->state.insert(phi);
+      return "s" + std::to_string(std::distance(now->state.begin(), llvm::find(now->state, phi)));
+    }
+    // What is read, or made by a loop within, is data.
+    if (i.mayReadOrWriteMemory() || i.getType()->isPointerTy() || loops.getLoopFor(i.getParent()) != now->loop)
+      return unknown(&i, "0");
+    return leaf(&i, depth);
+  }
+
+  // What a loop comes to that ends on what it computes (`while (n * 2 < limit) n *= 2`): what its turns hand on from one to the next, each by its start and
+  // by what a turn makes of it, and of each of its ends whether it is taken and what is left then. `left`: that value; none: the number of its turns. Empty: it rests on
+  // something else as well.
+  std::string by_turns(const Loop *l, const PHINode *left, const std::string &otherwise, unsigned depth) {
+    const BasicBlock *latch = l->getLoopLatch(), *from = l->getLoopPreheader();
+    SmallVector<BasicBlock *> ends;
+    l->getExitingBlocks(ends);
+    if (turning || !latch || !from || ends.empty() || !all_of(ends, [&](BasicBlock *b) { return dominators.dominates(b, latch) && loops.getLoopFor(b) == l; }))
+      return "";
+    llvm::sort(ends, [&](BasicBlock *a, BasicBlock *b) { return dominators.properlyDominates(a, b); });
+    Turning now{l, {}};
+    turning = &now;
+    std::string of_ends, starts, nexts;
+    for (BasicBlock *b : ends) {
+      auto *branch = dyn_cast<BranchInst>(b->getTerminator());
+      unsigned out = branch && branch->isConditional() && l->contains(branch->getSuccessor(0)) ? 1 : 0;
+      if (!branch || !branch->isConditional() || (left && branch->getSuccessor(out) != left->getParent())) {
+        now.lost = true;
+        break;
+      }
+      std::string condition = value(branch->getCondition(), depth + 1);
+      of_ends += " " + (out == 0 ? condition : "== 0 " + condition) + " " + (left ? value(left->getIncomingValueForBlock(b), depth + 1) : "t");
+    }
+    // What one hands on may ask for another.
+    for (unsigned n = 0; n < now.state.size() && n < MOST_WAYS && !now.lost; n++)
+      nexts += " " + value(now.state[n]->getIncomingValueForBlock(latch), depth + 1);
+    turning = nullptr;
+    if (now.lost || now.state.empty() || now.state.size() > MOST_WAYS)
+      return "";
+    for (const PHINode *phi : now.state)
+      starts += " " + value(phi->getIncomingValueForBlock(from), depth + 1);
+    std::string text = "turn " + std::to_string(now.state.size()) + " " + std::to_string(ends.size()) + starts + nexts + of_ends + " " + otherwise;
+    // Of a search that halves what is left it is the same which half that is; of others it is a guess.
+    if (now.guessed)
+      text = "u " + word(place(*l->getHeader()->getTerminator())) + " " + text;
+    return text.size() > LONGEST ? "" : text;
+  }
+
+  // What a loop has left behind, where that is for its turns to say; else empty.
+  std::string left_with(const PHINode &phi, unsigned depth) {
+    const Loop *l = loops.getLoopFor(phi.getIncomingBlock(0));
+    if (phi.getType()->isPointerTy() || !l || l->contains(phi.getParent()) || !all_of(phi.blocks(), [&](const BasicBlock *b) { return loops.getLoopFor(b) == l; }))
+      return "";
+    if (evolution.isSCEVable(phi.getType())) {
+      const SCEV *s = evolution.getSCEVAtScope(const_cast<PHINode *>(&phi), loops.getLoopFor(phi.getParent()));
+      if (evolution.isLoopInvariant(s, l))
+        return "";
+    }
+    return by_turns(l, &phi, unknown(&phi, "0"), depth);
+  }
 
   // How often a loop turns each time that it is come to.
   std::string turns(const Loop *l) {
@@ -646,11 +769,20 @@ class Summary {
     const Instruction &at = *l->getHeader()->getTerminator();
     if (!asked_turns.insert(l).second)
       return "u " + word(place(at)) + " 100";
+    SaveAndRestore<const BasicBlock *> here(where, l->getLoopPreheader() ? l->getLoopPreheader() : l->getHeader());
     const SCEV *more = evolution.getBackedgeTakenCount(l);
-    if (isa<SCEVCouldNotCompute>(more))
-      more = evolution.getSymbolicMaxBackedgeTakenCount(l);
     std::string text;
-    if (!isa<SCEVCouldNotCompute>(more) && !is_data(more, l->getParentLoop())) {
+    if (isa<SCEVCouldNotCompute>(more)) {
+      more = evolution.getSymbolicMaxBackedgeTakenCount(l);
+      asked = 0;
+      text = up_to(l);
+      if (text.empty())
+        text = by_turns(l, nullptr, "u " + word(place(at)) + " " + guess(l), 0);
+      // What its type has room for tells nothing.
+      if (auto *most = dyn_cast<SCEVConstant>(more); most && most->getAPInt().getActiveBits() > 40)
+        more = evolution.getCouldNotCompute();
+    }
+    if (text.empty() && !isa<SCEVCouldNotCompute>(more) && !is_data(more, l->getParentLoop())) {
       text = reckoned(more, 0);
       // Loops are turned round (rotated): who comes in has one turn already.
       text = text.size() > LONGEST ? "" : one_more(text);
@@ -660,6 +792,26 @@ class Summary {
     known_turns[l] = text;
     asked_turns.erase(l);
     return text;
+  }
+
+  // Of a loop that counts up to what is read anew in each turn, always from the same place, as a variable that a call might have changed: as often as by what lies there. Else empty.
+  std::string up_to(const Loop *l) {
+    const BasicBlock *end = l->getExitingBlock();
+    auto *branch = end ? dyn_cast<BranchInst>(end->getTerminator()) : nullptr;
+    auto *compared = branch && branch->isConditional() ? dyn_cast<ICmpInst>(branch->getCondition()) : nullptr;
+    if (!compared || compared->getOperand(0)->getType()->isPointerTy())
+      return "";
+    for (unsigned n : {0u, 1u}) {
+      auto *counts = dyn_cast<SCEVAddRecExpr>(evolution.getSCEV(compared->getOperand(n)));
+      const Value *bound = compared->getOperand(1 - n);
+      while (auto *cast = dyn_cast<CastInst>(bound))
+        bound = cast->getOperand(0);
+      auto *read = dyn_cast<LoadInst>(bound);
+      if (!counts || counts->getLoop() != l || !counts->isAffine() || !read || !l->contains(read) || !l->isLoopInvariant(read->getPointerOperand()))
+        continue;
+      return "max 1 + / - " + leaf(read, 1) + " " + reckoned(counts->getStart(), 1) + " " + reckoned(counts->getStepRecurrence(evolution), 1) + " 1";
+    }
+    return "";
   }
 
   // It is loaded, or made of what is, anew in each turn of the loop around.
@@ -908,6 +1060,7 @@ class Summary {
     std::vector<const Access *> brought;
     for (Access &a : all) {
       const Loop *l = loops.getLoopFor(a.at->getParent());
+      where = a.at->getParent();
       lines(a);
       bool there = any_of(brought, [&](const Access *b) {
         return loops.getLoopFor(b->at->getParent()) == l && base_of(b->pointer) == base_of(a.pointer) && finds(*b, a);

@@ -361,6 +361,7 @@ fn plans_are_made_of_loops_without_a_profile() {
         ("counted.c", "hearth-cc", &["-O0", "-O3"][..], ["1000000", "10"]),
         ("counted.cpp", "hearth-c++", &["-O0", "-O3"], ["1000000", "10"]),
         ("counted.f90", "hearth-fc", &["-O2"], ["1000", "10"]),
+        ("doubled.c", "hearth-cc", &["-O0", "-O3"], ["1000000", "10"]),
     ] {
         let mut first: Option<Vec<String>> = None;
         for level in levels {

@@ -83,8 +83,27 @@ pub enum Formula {
     One(One, Box<Formula>),
     /// What nobody knows before the program runs: its name (file and line), and what to take for it.
     Unknown(String, Box<Formula>),
+    /// What a loop comes to whose turns follow from each other.
+    Turns(Box<Turns>),
+    /// What the turns of the loop around hand on, by number.
+    State(usize),
+    /// The number of its turn, from 1.
+    Turn,
     /// How many elements of so many bytes an object has, for each of so many turns.
     Share(Box<[Formula; 3]>),
+}
+
+/// A loop that ends on what it computes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turns {
+    /// What its turns hand on, as it begins.
+    pub starts: Vec<Formula>,
+    /// What a turn makes of each.
+    pub nexts: Vec<Formula>,
+    /// Its ends in their order: not 0 if it ends there in this turn, and what it has come to then.
+    pub ends: Vec<[Formula; 2]>,
+    /// What to take where one of these is not known.
+    pub otherwise: Formula,
 }
 
 /// Deeper formulas are not read: those of the compiler are not.
@@ -149,6 +168,16 @@ fn next<'a>(words: &mut impl Iterator<Item = &'a str>, depth: usize) -> Option<F
             let n: usize = words.next()?.parse().ok()?;
             return (n <= 64).then(|| (0..n).map(|_| next(words, depth + 1)).collect()).flatten().map(Formula::Any);
         }
+        "turn" => {
+            let mut few = || words.next()?.parse().ok().filter(|n: &usize| *n <= 64);
+            let (state, ends) = (few()?, few()?);
+            let mut inner = || next(words, depth + 1);
+            let starts = (0..state).map(|_| inner()).collect::<Option<Vec<Formula>>>()?;
+            let nexts = (0..state).map(|_| inner()).collect::<Option<Vec<Formula>>>()?;
+            let ends = (0..ends).map(|_| Some([inner()?, inner()?])).collect::<Option<Vec<[Formula; 2]>>>()?;
+            return Some(Formula::Turns(Box::new(Turns { starts, nexts, ends, otherwise: inner()? })));
+        }
+        "t" => return Some(Formula::Turn),
         "u" => {
             let name = words.next()?.to_string();
             return Some(Formula::Unknown(name, Box::new(next(words, depth + 1)?)));
@@ -167,6 +196,9 @@ fn next<'a>(words: &mut impl Iterator<Item = &'a str>, depth: usize) -> Option<F
     }
     if let Some(n) = numbered('l') {
         return Some(Formula::Local(n));
+    }
+    if let Some(n) = numbered('s') {
+        return Some(Formula::State(n));
     }
     word.parse().ok().filter(|n: &f64| n.is_finite()).map(Formula::Number)
 }
@@ -195,7 +227,27 @@ mod tests {
             let any = Formula::Any(vec![Formula::Local(0), Formula::Global("y".into())]);
             Some(Formula::Into(Box::new(any)))
         });
-        for bad in ["", "*", "* 1", "1 2", "nan", "any 1000000 1", "zz", "u", "p", &"@ ".repeat(100_000)] {
+        assert_eq!(Formula::read("turn 1 1 1 * 2 s0 < p0 s0 t 7"), {
+            let double = two(Two::Mul, n(2.0), Formula::State(0));
+            let end = [two(Two::Less, Formula::Given(0), Formula::State(0)), Formula::Turn];
+            let turns = Turns { starts: vec![n(1.0)], nexts: vec![double], ends: vec![end], otherwise: n(7.0) };
+            Some(Formula::Turns(Box::new(turns)))
+        });
+        for bad in [
+            "turn 1 1 1 s0 1",
+            "turn 1000000 1 1",
+            "turn x",
+            "",
+            "*",
+            "* 1",
+            "1 2",
+            "nan",
+            "any 1000000 1",
+            "zz",
+            "u",
+            "p",
+            &"@ ".repeat(100_000),
+        ] {
             assert_eq!(Formula::read(bad), None, "{bad}");
         }
     }

@@ -5,7 +5,7 @@
 //! the distance from an object's beginning is known. Since a place may be read before the walk has come by what writes it, the whole walk is done some
 //! times, and the last one counts.
 
-use crate::formula::{Formula, One, Two};
+use crate::formula::{Formula, One, Turns, Two};
 use crate::library::{self, Known};
 use crate::text::{Callee, Function, Text};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,6 +17,8 @@ const DEEPEST: usize = 48;
 const MOST_CALLS: usize = 200_000;
 /// What runs more rarely is left out: the ways of errors.
 const RAREST: f64 = 1e-9;
+/// A loop that is gone through turn by turn may turn so often: those that double or halve something turn 64 times.
+const MOST_TURNS: usize = 4096;
 /// Turns of a loop of which nothing is known.
 const TURNS: f64 = 10.0;
 
@@ -168,6 +170,8 @@ pub struct Walk<'a> {
     pub marks: Vec<Mark>,
     after: HashMap<(String, i32), BTreeSet<usize>>,
     asking: Vec<String>,
+    /// The loops that are gone through turn by turn: what the current turn was handed, and its number.
+    turning: Vec<(Vec<f64>, usize)>,
     /// The loops that are being turned: function, number, turns.
     nest: Vec<(String, usize, f64)>,
     calls: usize,
@@ -197,6 +201,7 @@ impl<'a> Walk<'a> {
             marks: vec![Mark::Operation(vec![])],
             after: HashMap::new(),
             asking: vec![],
+            turning: vec![],
             nest: vec![],
             calls: 0,
             cut: false,
@@ -349,7 +354,9 @@ impl<'a> Walk<'a> {
             self.asking.clear();
             let count = often * self.number(&access.count, frame).unwrap_or(TURNS);
             let lines = (often * self.number(&access.lines, frame).unwrap_or(TURNS)).max(0.0);
-            let asking = std::mem::take(&mut self.asking);
+            let mut asking = std::mem::take(&mut self.asking);
+            asking.sort_unstable();
+            asking.dedup();
             let base = self.value(&access.base, frame);
             let moments = self.moments(frame.name, &access.after);
             // However rare it is.
@@ -469,6 +476,14 @@ impl<'a> Walk<'a> {
                 }
                 value
             }
+            Formula::Turns(turns) => match self.turned(turns, frame) {
+                Some(number) => Value::of(number),
+                None => self.value(&turns.otherwise, frame),
+            },
+            Formula::State(n) => {
+                Value { number: self.turning.last().and_then(|(state, _)| state.get(*n).copied()), objects: vec![] }
+            }
+            Formula::Turn => Value::of(self.turning.last().map_or(f64::NAN, |&(_, turn)| turn as f64)),
             Formula::Share(parts) => {
                 let [base, bytes, turns] = &**parts;
                 let base = self.value(base, frame);
@@ -482,6 +497,28 @@ impl<'a> Walk<'a> {
                 }
             }
         }
+    }
+
+    /// Goes through a loop whose turns follow from each other: what it comes to, if all is known.
+    fn turned(&mut self, turns: &Turns, frame: &Frame<'_>) -> Option<f64> {
+        let state = turns.starts.iter().map(|f| self.number(f, frame)).collect::<Option<Vec<f64>>>()?;
+        self.turning.push((state, 1));
+        let left = self.turn_by_turn(turns, frame);
+        self.turning.pop();
+        left
+    }
+
+    fn turn_by_turn(&mut self, turns: &Turns, frame: &Frame<'_>) -> Option<f64> {
+        for turn in 1..=MOST_TURNS {
+            for [ends, left] in &turns.ends {
+                if self.number(ends, frame)? != 0.0 {
+                    return self.number(left, frame);
+                }
+            }
+            let next = turns.nexts.iter().map(|f| self.number(f, frame)).collect::<Option<Vec<f64>>>()?;
+            *self.turning.last_mut()? = (next, turn + 1);
+        }
+        None
     }
 
     fn address(&mut self, kind: Kind) -> Value {
