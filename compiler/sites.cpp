@@ -297,8 +297,7 @@ class Annotation {
     const Function *callee = call.getCalledFunction();
     if (!callee)
       return false;
-    static const StringSet<> names = {"free", "cfree", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t", "__cxa_begin_catch",
-                                      "_FortranAAllocatableDeallocate", "_FortranAPointerDeallocate"};
+    static const StringSet<> names = {"free", "cfree", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t", "__cxa_begin_catch"};
     return callee->isIntrinsic() || names.contains(callee->getName()) || call.onlyReadsMemory();
   }
 
