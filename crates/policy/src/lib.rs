@@ -23,6 +23,7 @@
 
 mod apart;
 mod assemble;
+mod clock;
 pub mod cost;
 mod earlier;
 mod error;
