@@ -551,8 +551,6 @@ impl<'a> Engine<'a> {
         // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
         let round = left.is_some() && self.recall.comes_round();
         let looks = if round { self.recall.looks().max(phase) } else { phase };
-        // What comes round can be decided anew in each round, by the same knowledge: nothing counts for longer than one.
-        let horizon = if round { seconds(looks) } else { f64::INFINITY };
         // By a profile more is known: how long it may go on, and what is asked for, without a doubt.
         let left_by_profile = self.options.known.as_ref().map(|profile| profile.left(now_ns as f64 / 1e9));
         let at_least = left_by_profile.unwrap_or(0.0);
@@ -577,7 +575,7 @@ impl<'a> Engine<'a> {
                 heat: of_all.unwrap_or_else(|| r.heat.lines()),
                 phase: self.asked.of(process, addr, r).times(1.0 / phase),
                 // It is expected to live as long as it has lived, as far as that was watched.
-                life: seconds(f64::from((self.interval + 1 - r.born).min(awake))).min(horizon).max(at_least),
+                life: seconds(f64::from((self.interval + 1 - r.born).min(awake))).max(at_least),
                 next: soon.map_or_else(Lines::default, |(next, _)| next.of(process, addr, r)),
                 phase_life,
                 next_life,
