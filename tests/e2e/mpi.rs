@@ -170,8 +170,8 @@ impl Drop for Hosts<'_> {
     }
 }
 
-/// A job of two hosts has a daemon on each, and a profile of each rank that tells of the same phases. By Open MPI and its own TCP: the UCX that
-/// Debian 12's MPICH brings hangs over it in MPI_Finalize one time in three, with and without Hearth (openucx/ucx#8738).
+/// A job of two hosts has a daemon on each, and a profile of each rank that tells of the same phases. By Open MPI and its own TCP: of MPICH's runs there
+/// many do not end, with and without Hearth (docs/mpi.md).
 #[test]
 fn ranks_on_two_hosts() {
     let room = Room::new();

@@ -57,13 +57,13 @@ fn a_plan_moves_when_ranks_meet() {
     assert!(there >= 13, "{told:?}\n{}", fs::read_to_string(lab.room.path("turns.txt")).unwrap_or_default());
 }
 
-/// Without profile and plan: the daemon of the node knows both ranks, and divides the fast memory between them. How much it moves for phases of a quarter
-/// of a second differs from run to run.
+/// Without profile and plan: the daemon of the node knows both ranks, and decides for them. How much it moves for phases of a quarter of a second differs from
+/// run to run.
 #[test]
 fn a_daemon_knows_all_ranks() {
     let lab = Lab::enter();
     let guided = r#""$hearth" lab mark on
-        "$hearth" daemon --sampler lab --period 100 --interval 20ms --log why.jsonl --socket d.sock 2>daemon.txt &
+        "$hearth" daemon --sampler lab --period 100 --interval 20ms --socket d.sock 2>daemon.txt &
         until "$hearth" status --socket d.sock >/dev/null 2>&1; do sleep 0.01; done
         (until grep -q "turn 9" turns.txt; do sleep 0.01; done; "$hearth" status --json --socket d.sock >status.json) &
         status=$!
@@ -81,9 +81,4 @@ fn a_daemon_knows_all_ranks() {
         |rank: &&Value| rank["exe"].to_string().contains("turns") && rank["misses_per_second"].as_f64() > Some(0.0);
     assert_eq!(ranks.iter().filter(known).count(), 2, "{text}");
     assert!(status["decisions"].as_u64() >= Some(1), "{text}");
-    let log = fs::read_to_string(lab.room.path("why.jsonl")).expect("the log was brought back");
-    let lines: Vec<Value> = log.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
-    let states = lines.iter().filter(|l| l["event"] == "state").map(|s| &s["tiers"][0]);
-    assert!(states.clone().count() > 10, "{log}");
-    states.for_each(|tier| assert!(tier["used"].as_u64() <= tier["limit"].as_u64(), "{tier}"));
 }

@@ -127,12 +127,12 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
     let (first, others) = (all[0], &all[1..]);
     let runs = all.len() as f64;
     // Phases are those of one process: of the run that tells most of them.
-    let lead = all.iter().rev().max_by_key(|o| o.regions.len()).unwrap_or(&first);
+    let lead = (0..all.len()).rev().max_by_key(|&n| all[n].regions.len()).unwrap_or(0);
     let whole = match how {
         Merge::Sum => None,
         Merge::Mean => Some(Nanos((all.iter().map(|o| o.duration.0 as f64).sum::<f64>() / runs) as u64)),
     };
-    let clocks: Vec<Clock> = all.iter().map(|o| Clock::of(o, lead, whole)).collect();
+    let clocks: Vec<Clock> = all.iter().map(|o| Clock::of(o, all[lead], whole)).collect();
     let ends = all.iter().zip(&clocks).map(|(o, clock)| clock.nanos(o.duration));
     let duration = whole.unwrap_or(ends.max().unwrap_or_default());
     let mut notes = Vec::new();
@@ -169,7 +169,6 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
     let mut elsewhere: Vec<(String, f64)> = elsewhere.into_iter().map(|(w, s)| (w.to_string(), s)).collect();
     elsewhere.sort_by(|a, b| b.1.total_cmp(&a.1));
     let processes = all.iter().map(|o| o.processes).sum::<u64>() as f64 * part;
-    let led = Clock::of(lead, lead, whole);
     let merged = Observed {
         duration,
         threshold: all.iter().map(|o| o.threshold).max().unwrap_or_default(),
@@ -194,7 +193,7 @@ pub fn merge(first: &Observed, others: &[Observed], how: Merge) -> Result<(Obser
         most_anonymous: all.iter().map(|o| o.most_anonymous).max().flatten(),
         losses: losses(&all),
         touches: touches(&all, &renamed),
-        regions: lead.regions.iter().map(|r| Region { at: led.nanos(r.at), ..r.clone() }).collect(),
+        regions: all[lead].regions.iter().map(|r| Region { at: clocks[lead].nanos(r.at), ..r.clone() }).collect(),
         declared: declared(&all, &renamed),
         ..first.clone()
     };
@@ -369,11 +368,13 @@ fn timeline(
         for (i, point) in o.timeline.iter().enumerate() {
             let end = o.timeline.get(i + 1).map_or(o.duration, |next| next.at);
             let (from, till) = (place(point.at), place(end).min(count as f64));
-            // One that is none on this clock is all where it begins.
-            let only = (till <= from).then(|| (from as usize).min(count - 1));
-            for n in only.map_or(from as usize..(till.ceil() as usize).min(count), |n| n..n + 1) {
+            if till <= from {
+                // One that is none on this clock is all where it begins.
+                point.misses.iter().for_each(|(s, m)| add((from as usize).min(count - 1), 2, s, *m));
+                continue;
+            }
+            for n in from as usize..(till.ceil() as usize).min(count) {
                 let inside = (till.min((n + 1) as f64) - from.max(n as f64)).max(0.0) / (till - from);
-                let inside = if only.is_some() { 1.0 } else { inside };
                 point.misses.iter().for_each(|(s, m)| add(n, 2, s, m * inside));
             }
         }

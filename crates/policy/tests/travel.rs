@@ -91,7 +91,6 @@ fn rank(late: u64, pace: f64) -> Observed {
         at: Nanos(late + (n as f64 * PHASE * pace) as u64),
         frames: site(100 + n % 2, 0, 0.0, 0.0).site.frames,
     };
-    // Intervals are a tenth of a phase, and none begins with one.
     let each = (PHASE * pace / 10.0) as u64;
     let point = |n: u64| {
         let at = n * each;

@@ -11,16 +11,7 @@ use hearth::{annotated, heap, process, recent, sites, stack, tls};
 use std::hint::black_box;
 
 // The bench is its own annotated program.
-core::arch::global_asm!(
-    ".pushsection .tbss.hearth_path,\"awT\",@nobits",
-    ".p2align 4",
-    ".weak __hearth_path",
-    ".type __hearth_path,@object",
-    ".size __hearth_path,16",
-    "__hearth_path:",
-    ".zero 16",
-    ".popsection",
-);
+core::arch::global_asm!(include_str!("../src/path_variable.s"));
 
 fn say(inner: u64, outer: u64) {
     // SAFETY: the calling thread's variable, which is this program's own.

@@ -7,16 +7,7 @@ use wire::identity;
 
 // A program of tests has the variable within.
 #[cfg(test)]
-core::arch::global_asm!(
-    ".pushsection .tbss.hearth_path,\"awT\",@nobits",
-    ".p2align 4",
-    ".weak __hearth_path",
-    ".type __hearth_path,@object",
-    ".size __hearth_path,16",
-    "__hearth_path:",
-    ".zero 16",
-    ".popsection",
-);
+core::arch::global_asm!(include_str!("path_variable.s"));
 
 /// The last positions in the source that led to the allocation in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
