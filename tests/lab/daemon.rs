@@ -138,9 +138,12 @@ fn equals_get_what_their_weights_say() {
         fast=32MiB interval=20ms hot="24 1 1"
         chmod 755 .
         have() { a=$(fast $heavy) b=$(fast $light); }
-        three_to_one() { have; [ $((1000 * a / (a + b + 1))) -gt 650 ] && [ $((1000 * a / (a + b))) -lt 850 ]; }
+        three_to_one() { have; [ $((1000 * a / (a + b + 1))) -gt 650 ] && [ $((1000 * a / (a + b + 1))) -lt 850 ]; }
+        # Five times one after the other: it is so for a moment too while the second one sets up its objects.
+        lasts() { if three_to_one; then held=$((held + 1)); else held=0; fi; [ $held -ge 5 ]; }
         readings() {
-          until_so three_to_one
+          held=0
+          until_so lasts
           for i in 1 2 3 4 5; do sleep 0.1; have; echo "$a $b"; done > "$1.txt"
           kill -9 $heavy $light
           "$hearth" stop --socket d.sock
