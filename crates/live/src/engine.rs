@@ -3,31 +3,26 @@
 
 use crate::armed::{Armed, page};
 use crate::bound::Bound;
-use crate::candidates::Candidates;
 use crate::counted::Counted;
-use crate::enforce::{Judge, Room};
-use crate::item::{Item, Lies};
+use crate::enforce::Room;
 use crate::journal::Journal;
 use crate::marks::{Marks, Whose};
 use crate::mover::{Done, Mover, Place};
 use crate::notes::{About, Notes};
 use crate::pages::{self, Refused};
 use crate::phase::{Difference, Phase};
-use crate::prioritise::Now;
 use crate::rates::{Others, Rates};
 use crate::recall::Recall;
 use crate::routines::Routines;
-use crate::shares::Guarantees;
 use crate::status::{Board, LastMove};
-use crate::table::{HUGE, NOWHERE, Numbered, PAGE, Record, Table};
+use crate::table::{HUGE, NOWHERE, PAGE, Record, Table};
 use crate::trigger::Lately;
 use crate::young::{Born, Young};
 use crate::{Lived, Options};
 use foldhash::{HashMap, HashSet};
 use model::{Bytes, Module, SiteId};
 use policy::cost::memory::Memory;
-use policy::cost::migration;
-use policy::cost::moment::{Lines, Moment};
+use policy::cost::moment::Lines;
 use profile::estimate::Exposure;
 use record::Error;
 use record::bounds::Bounds;
@@ -37,6 +32,7 @@ use record::owner::Owner;
 use record::pick_up::Found;
 use std::time::{Duration, Instant};
 
+mod decide;
 mod show;
 
 /// Pages that are looked up after each interval, at most.
@@ -370,7 +366,8 @@ impl<'a> Engine<'a> {
             let mean = self
                 .told_apart(mean, departed.into_iter().map(|(s, (l, n))| (s, (l.times(1.0 / known_for), n))).collect());
             if mean.others.values().any(|o| !o.page.is_none()) {
-                self.recall.ended(mean, self.phase.last().into());
+                let (length, lines) = self.phase.last();
+                self.recall.ended(mean, length.into(), lines);
             }
         }
         let mut seen = before.clone();
@@ -417,26 +414,6 @@ impl<'a> Engine<'a> {
         };
         mean.others.extend(sites.into_iter().map(each));
         mean
-    }
-
-    /// What the next phase asks for, and for how many intervals, if it is so near that its objects had better be moved now.
-    fn soon(&self, length_ns: f64) -> Option<(&Rates, f64)> {
-        let (next, length) = self.recall.next()?;
-        let left = self.recall.left(self.phase.age(self.interval).into())?;
-        let wanted = |(process, table): (usize, &Table)| -> u64 {
-            let there = |r: &Record| if r.tier == 0 { r.there() } else { 0.0 };
-            let asked = table.iter().filter(|(start, r)| !next.of(process, *start, r).is_none());
-            asked.map(|(_, r)| (r.resident() as f64 * (1.0 - there(r))) as u64).sum()
-        };
-        let wanted: u64 = self.tables.iter().enumerate().map(wanted).sum();
-        let bytes = Bytes(wanted.min(self.capacities[0]));
-        let (fast, slow) = (&self.memories[0], self.memories.last()?);
-        // What comes makes something else go.
-        let take = match self.mover.ns_per_byte() {
-            Some(pace) => pace * bytes.0 as f64,
-            None => migration::take(bytes, slow, fast),
-        };
-        (left <= 1.0 + (2.0 * take / length_ns).ceil()).then_some((next, length))
     }
 
     /// Aggregates what was asked of the records; gives the sum of what was asked of each tier in this interval, and in an interval of this phase in the mean, and all misses of this interval.
@@ -516,134 +493,6 @@ impl<'a> Engine<'a> {
         }
         self.before = (rates, samples);
         (asked, usual, lines)
-    }
-
-    /// What records take of each tier, and may take.
-    fn rooms(&self) -> Vec<Room> {
-        let mut used = vec![0u64; self.places.len()];
-        for r in self.tables.iter().flat_map(|t| t.iter().map(|(_, r)| r)) {
-            r.divided(used.len()).for_each(|(tier, bytes)| used[tier] += bytes);
-        }
-        let room =
-            |(k, used): (usize, u64)| Room { limit: self.capacities[k].min(used + (self.free)(&self.places[k])), used };
-        used.into_iter().enumerate().map(room).collect()
-    }
-
-    /// What groups of programs may count on.
-    fn guarantees(&self) -> Option<Guarantees> {
-        let groups = self.processes.iter().map(|p| (!p.over).then_some(p.group.as_str()));
-        self.options.shares.as_ref().map(|shares| Guarantees::new(shares, groups))
-    }
-
-    /// Asks what is to be moved where. `asked`: of each tier in an interval of this phase. A single interval of a program that walks through its memory has
-    /// other prices than the next, and what is dear in one of them would be moved back and forth.
-    fn decide(&mut self, now_ns: u64, length_ns: f64, asked: &[Lines], why: &str) {
-        let moment = Moment::new(length_ns, asked, &self.memories);
-        let now = Now { interval: self.interval, prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
-        let awake = self.awake.map_or(0, |since| self.interval + 1 - since);
-        let seconds = |intervals: f64| intervals * length_ns / 1e9;
-        let phase = self.asked_in.max(1.0);
-        let age = self.phase.age(self.interval);
-        let left = self.recall.left(age.into());
-        let phase_life = seconds(left.unwrap_or_else(|| self.phase.expected(self.interval)));
-        let soon = self.soon(length_ns);
-        let next = soon.map_or(0.0, |(_, length)| length);
-        // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
-        let round = left.is_some() && self.recall.comes_round();
-        let looks = if round { self.recall.looks().max(phase) } else { phase };
-        // By a profile more is known: how long it may go on, and what is asked for, without a doubt.
-        let left_by_profile = self.options.known.as_ref().map(|profile| profile.left(now_ns as f64 / 1e9));
-        let at_least = left_by_profile.unwrap_or(0.0);
-        let why = if soon.is_some() { format!("{why}; the next phase is near") } else { why.to_string() };
-        let (phase_life, next_life) = (phase_life.max(at_least), seconds(next));
-        let item_of = |process: usize, addr: u64, r: &Record| {
-            // The mean of all that was seen has had one more of some phases than of others: where phases come back each counts for as long as it lasts.
-            let of_all = round.then(|| self.recall.mean().of(process, addr, r));
-            let Lies { bytes, tier, there, .. } = r.lies(process);
-            Item {
-                process,
-                addr,
-                bytes,
-                born: r.born,
-                seen: r.seen,
-                tier,
-                there,
-                looks: match left_by_profile {
-                    Some(_) => [f64::INFINITY; 3],
-                    None => [phase, next, looks].map(|intervals| f64::from(r.visited).min(intervals)),
-                },
-                heat: of_all.unwrap_or_else(|| r.heat.lines()),
-                phase: self.asked.of(process, addr, r).times(1.0 / phase),
-                // It is expected to live as long as it has lived, as far as that was watched.
-                life: seconds(f64::from((self.interval + 1 - r.born).min(awake))).max(at_least),
-                next: soon.map_or_else(Lines::default, |(next, _)| next.of(process, addr, r)),
-                phase_life,
-                next_life,
-            }
-        };
-        let records = Numbered::new(&self.tables);
-        let lies = |number: u32| {
-            let (process, _, r) = records.at(number);
-            r.lies(process)
-        };
-        let item = |number: u32| {
-            let (process, addr, r) = records.at(number);
-            item_of(process, addr, r)
-        };
-        let count = self.tables.iter().map(Table::len).sum();
-        let mut candidates = Candidates::new(count, &lies, &item);
-        let wants_all = self.routines.enforce.wants_all();
-        for (number, process, addr, r) in records.iter() {
-            let Process { bound, over, .. } = &self.processes[process];
-            if *over || r.tier == NOWHERE || r.rest > 0 || bound.holds(addr) {
-                continue;
-            }
-            let priority = self.routines.prioritise.priority(&item_of(process, addr, r), &now);
-            if priority > 0.0 || wants_all || !r.lies(process).is_slow(self.places.len()) {
-                candidates.add(number, priority, r.tier.into(), self.interval.saturating_sub(r.seen));
-            }
-        }
-        let rooms = self.rooms();
-        let pace = self.mover.ns_per_byte();
-        let cost = |bytes: u64, from: usize, to: usize| match pace {
-            Some(pace) => pace * bytes as f64,
-            None => migration::take(Bytes(bytes), &self.memories[from], &self.memories[to]),
-        };
-        let worth = |swap: &_| self.routines.trigger.worth(swap);
-        let guarantees = self.guarantees();
-        let judge = Judge { now: &now, cost: &cost, worth: &worth, guarantees: guarantees.as_ref() };
-        let mut moves = self.routines.enforce.moves(candidates, &rooms, &judge);
-        // Who is about to be moved is asked first.
-        let mut asked = vec![false; self.processes.len()];
-        moves.iter().for_each(|m| asked[m.process as usize] = true);
-        for (Process { pid, bound, .. }, _) in self.processes.iter_mut().zip(asked).filter(|(_, asked)| *asked) {
-            bound.refresh(*pid);
-        }
-        let mut stays = None;
-        moves.retain(|m| {
-            let Process { pid, bound, .. } = &self.processes[m.process as usize];
-            let stay = bound.holds(m.addr);
-            stays = stays.or(stay.then_some((m.process as usize, *pid)));
-            !stay
-        });
-        let sums =
-            (moves.iter().map(|m| m.gain).sum(), moves.iter().map(|m| cost(m.bytes, m.from.into(), m.to.into())).sum());
-        if let Some((process, pid)) = stays {
-            let about = self.about(process);
-            let who = if about == About::All { format!("process {pid}: ") } else { String::new() };
-            let what = "it has said itself where some of its memory belongs (mbind, numactl): that stays there";
-            self.notes.add(about, "", who + what);
-        }
-        if moves.is_empty() {
-            // What was decided before is not wanted any more.
-            self.mover.set(Vec::new());
-            return;
-        }
-        self.lived.decisions += 1;
-        self.why.clone_from(&why);
-        let rooms: Vec<_> = self.places.iter().zip(rooms).collect();
-        self.journal.decision(now_ns, self.interval, &why, &moves, sums, &rooms);
-        self.mover.set(moves);
     }
 
     fn done(&mut self, now_ns: u64, done: &Done) {
@@ -1031,6 +880,38 @@ mod tests {
         }
         let lived = engine.end();
         assert!(lived.phases >= 8 && lived.recalled >= 6, "{lived:?}");
+    }
+
+    /// Two objects of 2 MiB are hot by turns of ten intervals, as marks say; a third one is asked for less in each turn, which is more in the long run, and the fast tier holds one.
+    /// At the beginning of a turn that has come back what it asks for takes the third one's place.
+    #[test]
+    fn what_a_phase_asks_for_takes_the_place_of_what_is_hotter_in_the_long_run() {
+        let options = Options { fast: Some(Bytes(5 * MIB / 2)), ..options(99, 0, "worth-it") };
+        let routines = Routines::new(&options.routines).expect("good names");
+        let mut engine = Engine::new(&options, routines, Journal::none(), true, MIB);
+        engine.free = |_| 4 * MIB;
+        let mut map = memmap2::MmapMut::map_anon(8 * MIB as usize).expect("there is memory");
+        map.fill(1);
+        let at = (map.as_ptr() as u64).next_multiple_of(PAGE);
+        let started = Started { pid: std::process::id(), ppid: 1, job: 0, exe: "program".into(), start_ns: 0 };
+        engine.started(0, &started).expect("it is told");
+        (0..3).for_each(|n| engine.born(0, &object(n, at + n * 2 * MIB, 2 * MIB)).expect("it is told"));
+        let mut wanted = Vec::new();
+        for interval in 0..60u64 {
+            let turn = interval / 10 % 2;
+            engine.region(0, SiteId(100 + turn), 0, interval * 1_000_000_000).expect("it is told");
+            (0..3000).for_each(|n| engine.sampled(0, &miss(at + turn * 2 * MIB + n * 64)).expect("it is told"));
+            (0..1800).for_each(|n| engine.sampled(0, &miss(at + 4 * MIB + n * 64)).expect("it is told"));
+            let now = (interval + 1) * 1_000_000_000;
+            engine.tick(now).expect("it works");
+            // As if the third one had come, and nothing else.
+            engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n < at + 4 * MIB));
+            engine.decide(now, 1e9, &[Lines::default(), Lines { random: 5e6, ..Lines::default() }], "asked");
+            wanted.push(queued(&engine));
+        }
+        let turns: Vec<_> = wanted.chunks(10).map(|turn| turn[3].clone()).collect();
+        let (first, second) = (vec![(2, 1), (0, 0)], vec![(2, 1), (1, 0)]);
+        assert_eq!(turns, [vec![], vec![], first.clone(), second.clone(), first, second], "{wanted:?}");
     }
 
     /// Whatever a program writes into the tables that are read of it: out of order, one over the other, at the ends of memory.

@@ -74,6 +74,12 @@ impl Item {
         self.gains(now, from, to).iter().sum()
     }
 
+    /// Of that in this phase and the next one.
+    pub fn soon(&self, now: &Now, from: usize, to: usize) -> f64 {
+        let [phase, next, _] = self.gains(now, from, to);
+        phase + next
+    }
+
     /// By how much that value may be chance, in ns: what was seen in so many intervals is the sum of so many independent looks at most. A program that walks
     /// through its arrays looks at each of them once in a while, and at some of them once more than at the others.
     pub fn doubt(&self, now: &Now, from: usize, to: usize) -> f64 {
@@ -124,6 +130,7 @@ pub(crate) mod tests {
         assert_eq!(hot_now.value(&now, 0, 1), -hot_now.value(&now, 1, 0));
         let hot_next = Item { next: line(5.0), next_life: 2.0, ..hot_now };
         assert_eq!(hot_next.value(&now, 1, 0), 2.0 * 10.0 * 200.0 + 2.0 * 5.0 * 200.0 + 200.0);
+        assert_eq!(hot_next.soon(&now, 1, 0), 2.0 * 10.0 * 200.0 + 2.0 * 5.0 * 200.0);
         assert_eq!(Item { life: 1.0, ..hot_now }.value(&now, 1, 0), 2000.0, "it will not outlive itself");
         let looked = Item { looks: [4.0, 25.0, 100.0], ..hot_next };
         assert_eq!(

@@ -174,7 +174,17 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("log");
         let mut journal = Journal::create(&path, Nanos(2_000_000_000)).expect("it can be made");
-        let what = Move { process: 0, addr: 0x7000, bytes: 8192, part: false, from: 1, to: 0, gain: 5e6, doubt: 0.0 };
+        let what = Move {
+            process: 0,
+            addr: 0x7000,
+            bytes: 8192,
+            part: false,
+            from: 1,
+            to: 0,
+            gain: 5e6,
+            soon: 5e6,
+            doubt: 0.0,
+        };
         let [dram, cxl] = &places();
         let rooms = [(dram, Room { limit: 100, used: 50 }), (cxl, Room { limit: 200, used: 0 })];
         journal.decision(1_000, 3, "moves are worth their cost", &[what], (5e6, 1e6), &rooms);
@@ -215,7 +225,8 @@ mod tests {
             return;
         }
         let mut journal = Journal::create(Path::new("/dev/full"), Nanos(1)).expect("it opens");
-        let what = Move { process: 0, addr: 0, bytes: 0, part: false, from: 0, to: 1, gain: 0.0, doubt: 0.0 };
+        let what =
+            Move { process: 0, addr: 0, bytes: 0, part: false, from: 0, to: 1, gain: 0.0, soon: 0.0, doubt: 0.0 };
         for _ in 0..1000 {
             journal.moved(
                 0,

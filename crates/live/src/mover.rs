@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn what(process: u32, addr: u64, bytes: u64) -> Move {
-        Move { process, addr, bytes, part: false, from: 0, to: 0, gain: 1.0, doubt: 0.0 }
+        Move { process, addr, bytes, part: false, from: 0, to: 0, gain: 1.0, soon: 1.0, doubt: 0.0 }
     }
 
     /// On a machine with one node there is nothing to move, but all else happens.

@@ -156,9 +156,14 @@ impl Phase {
         interval + 1 - self.since.min(interval)
     }
 
-    /// Intervals that the phase before it has lasted; 0 if there was none.
-    pub fn last(&self) -> u32 {
-        self.former.back().map_or(0, |(length, _)| *length)
+    /// Lines that the current phase has asked for.
+    pub fn lines(&self) -> f64 {
+        self.lines
+    }
+
+    /// Intervals that the phase before it has lasted, and lines that it asked for; 0 if there was none.
+    pub fn last(&self) -> (u32, f64) {
+        self.former.back().copied().unwrap_or_default()
     }
 
     /// Intervals for which it is to be expected to go on: until it has asked for as much as former phases did in the mean, and then as long as it has lasted beyond that. A
@@ -198,7 +203,7 @@ mod tests {
         let mut phase = Phase::first();
         let mut over = |interval, [known, before, seen]: [&[f64; 2]; 3], samples, lines| {
             let another = phase.over(interval, &difference(known, seen), &difference(before, seen), samples, lines);
-            (another, phase.age(interval), phase.expected(interval), phase.last())
+            (another, phase.age(interval), phase.expected(interval), phase.last().0)
         };
         assert_eq!(over(3, [&none, &none, &a], many, 100.0), (true, 1, 1.0, 0), "the first accesses");
         for interval in 4..13 {

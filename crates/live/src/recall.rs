@@ -16,8 +16,8 @@ struct Known {
     /// What it asked for the last time, lines a second in the mean; and for how many intervals. Of one time, since what was in fast memory is asked for more a second
     /// and not as long. None while it is seen for the first time.
     seen: Option<(Rates, f64)>,
-    /// For how many intervals the time before.
-    before: f64,
+    /// Lines that it asked for in all, the last time and the time before: in fast memory it is not as long, and asks for as many.
+    lines: [f64; 2],
     /// It ended in less than half of its time the last time.
     cut: bool,
     /// What came after it.
@@ -39,16 +39,16 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// The current phase is over: what it asked for in the mean, and for how many intervals.
-    pub fn ended(&mut self, mean: Rates, intervals: f64) {
+    /// The current phase is over: what it asked for in the mean, for how many intervals, and how many lines that were in all.
+    pub fn ended(&mut self, mean: Rates, intervals: f64, lines: f64) {
         let Some(known) = self.current.and_then(|i| self.known.get_mut(i)) else { return };
-        let length = known.seen.as_ref().map_or(intervals, |(_, length)| *length);
+        let last = if known.seen.is_some() { known.lines[0] } else { lines };
         // While objects are moved it may look for a moment like another phase, or its end like the beginning of one.
-        known.cut = 2.0 * intervals < length && !known.cut;
+        known.cut = 2.0 * lines < last && !known.cut;
         if known.cut {
             return;
         }
-        known.before = length;
+        known.lines = [lines, last];
         known.seen = Some((mean, intervals));
         let seen = || self.known.iter().filter_map(|k| k.seen.as_ref());
         let all: f64 = seen().map(|(_, length)| length).sum();
@@ -114,11 +114,15 @@ impl Recall {
         oldest
     }
 
-    /// Intervals for which the current phase, which is so old, is to be expected to go on; none if it was never seen, or lasts longer than it ever did.
-    pub fn left(&self, age: f64) -> Option<f64> {
+    /// Intervals for which the current phase, which is so old and has asked for so many lines, is to be expected to go on as it does: until it has asked for as many as the last two
+    /// times, whichever was less. None if it was never seen, or lasts longer than it ever did.
+    pub fn left(&self, age: f64, lines: f64) -> Option<f64> {
         let known = self.known.get(self.current?)?;
         let (_, length) = known.seen.as_ref()?;
-        let (shortest, longest) = (length.min(known.before), length.max(known.before));
+        let [one, other] = known.lines;
+        // As long as it was, if nothing tells how far it has come.
+        let whole = |of: f64| if lines > 0.0 && of > 0.0 { age * of / lines } else { *length };
+        let (shortest, longest) = (whole(one.min(other)), whole(one.max(other)));
         (age <= longest * (1.0 + LATE.0) + LATE.1).then(|| (shortest - age).max(0.0))
     }
 
@@ -182,34 +186,43 @@ mod tests {
     #[test]
     fn what_comes_back_is_known_with_what_follows() {
         let mut recall = Recall::default();
-        assert!(recall.began(like(1)).is_none() && recall.left(1.0).is_none());
-        recall.ended(rates(1), 10.0);
+        assert!(recall.began(like(1)).is_none() && recall.left(1.0, 1.0).is_none());
+        recall.ended(rates(1), 10.0, 10.0);
         assert!(recall.began(like(2)).is_none());
         assert!(recall.next().is_none(), "nothing has followed it yet");
-        recall.ended(rates(2), 20.0);
+        recall.ended(rates(2), 20.0, 20.0);
         let (known, length) = recall.began(like(1)).expect("it was seen");
         assert_eq!((known.records.len(), length), (1, 10.0));
-        assert_eq!((recall.left(3.0), recall.left(12.0), recall.left(15.0)), (Some(7.0), Some(0.0), None));
+        assert_eq!(
+            (recall.left(3.0, 3.0), recall.left(12.0, 12.0), recall.left(15.0, 15.0)),
+            (Some(7.0), Some(0.0), None)
+        );
         let (next, length) = recall.next().expect("it was followed by another one");
         assert!(next.records.contains_key(&(0, 2)) && length == 20.0);
-        recall.ended(rates(1), 14.0);
+        recall.ended(rates(1), 14.0, 14.0);
         recall.began(like(2)).expect("it was seen");
-        assert_eq!(recall.left(3.0), Some(17.0));
+        assert_eq!(recall.left(3.0, 3.0), Some(17.0));
         assert_eq!(recall.next().map(|(_, length)| length), Some(14.0), "as the last time");
         let mean = recall.mean().records[&(0, 2)];
         assert!((mean.random - 100.0 * 20.0 / 34.0).abs() < 1e-9 && recall.looks() == 34.0, "{mean:?}");
-        recall.ended(rates(2), 16.0);
+        recall.ended(rates(2), 16.0, 16.0);
         recall.began(like(1)).expect("it was seen");
-        assert_eq!(recall.left(3.0), Some(7.0), "as long as the shorter of the last two");
+        assert_eq!(recall.left(3.0, 3.0), Some(7.0), "as long as the shorter of the last two");
         assert_eq!(
-            (recall.left(19.0), recall.left(20.0)),
+            (recall.left(19.0, 19.0), recall.left(20.0, 20.0)),
             (Some(0.0), None),
             "at most a quarter and two more than the longer"
         );
-        recall.ended(rates(1), 2.0);
+        assert_eq!(
+            recall.left(3.0, 6.0),
+            Some(2.0),
+            "it asks for twice as many a time, as its objects came to fast memory"
+        );
+        assert_eq!(recall.left(3.0, 1.5), Some(17.0), "or for half as many");
+        recall.ended(rates(1), 2.0, 2.0);
         recall.began(like(1)).expect("it was seen");
-        assert_eq!(recall.left(3.0), Some(7.0), "once is no time");
-        recall.ended(rates(1), 2.0);
+        assert_eq!(recall.left(3.0, 3.0), Some(7.0), "once is no time");
+        recall.ended(rates(1), 2.0, 2.0);
         recall.began(like(2)).expect("it was seen");
         assert_eq!(recall.next().map(|(_, length)| length), Some(2.0), "twice is");
         recall.forget(0, 1);
@@ -222,11 +235,11 @@ mod tests {
         let (a, b) = (SiteId(1), SiteId(2));
         for mark in [a, b, a] {
             recall.marked(mark);
-            recall.ended(rates(mark.0), 10.0);
+            recall.ended(rates(mark.0), 10.0, 10.0);
         }
         assert!(recall.marked(b).is_some_and(|(known, length)| known.records.contains_key(&(0, 2)) && length == 10.0));
         assert!(recall.next().is_some_and(|(next, _)| next.records.contains_key(&(0, 1))));
-        recall.ended(rates(7), 10.0);
+        recall.ended(rates(7), 10.0, 10.0);
         assert!(recall.began(like(7)).is_none(), "what no mark tells is another phase");
         assert!(recall.marked(SiteId(3)).is_none() && !recall.recognised(like(7)));
     }
@@ -236,14 +249,14 @@ mod tests {
         let mut recall = Recall::default();
         for address in [1, 2, 1] {
             recall.began(like(address));
-            recall.ended(rates(address), 10.0);
+            recall.ended(rates(address), 10.0, 10.0);
         }
         assert!(recall.began(like(3)).is_none(), "the beginning of the second one looks like nothing that was seen");
         assert!(!recall.recognised(like(3)));
         assert!(recall.recognised(like(2)));
         assert!(recall.next().is_some_and(|(next, _)| next.records.contains_key(&(0, 1))), "and with what follows it");
         assert!(!recall.recognised(like(1)), "it is known what it is");
-        recall.ended(rates(2), 10.0);
+        recall.ended(rates(2), 10.0, 10.0);
         recall.began(like(1));
         assert!(recall.next().is_some_and(|(next, _)| next.records.contains_key(&(0, 2))));
     }
@@ -253,7 +266,7 @@ mod tests {
         let mut recall = Recall::default();
         for address in 0..=KNOWN as u64 {
             assert!(recall.began(like(address)).is_none());
-            recall.ended(rates(address), 5.0);
+            recall.ended(rates(address), 5.0, 5.0);
         }
         assert!(recall.began(like(3)).is_some());
         assert!(recall.began(like(0)).is_none(), "there was no more room for it");
@@ -269,7 +282,7 @@ mod tests {
                 .map(|n| {
                     recall.began(like(n % phases));
                     let round = recall.comes_round();
-                    recall.ended(rates(n % phases), 5.0);
+                    recall.ended(rates(n % phases), 5.0, 5.0);
                     round
                 })
                 .collect::<Vec<bool>>()

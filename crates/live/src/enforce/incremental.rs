@@ -41,7 +41,14 @@ fn part(swap: &[Move], most: u64) -> Vec<Move> {
         let bytes = m.bytes.min(*left);
         *left -= bytes;
         let share = bytes as f64 / m.bytes.max(1) as f64;
-        (bytes > 0).then_some(Move { bytes, part: bytes < m.bytes, gain: share * m.gain, doubt: share * m.doubt, ..*m })
+        (bytes > 0).then_some(Move {
+            bytes,
+            part: bytes < m.bytes,
+            gain: share * m.gain,
+            soon: share * m.soon,
+            doubt: share * m.doubt,
+            ..*m
+        })
     };
     swap.iter().filter_map(cut).collect()
 }
@@ -52,8 +59,17 @@ mod tests {
 
     #[test]
     fn of_a_large_swap_a_part_is_made() {
-        let one =
-            |addr, bytes, from, to| Move { process: 0, addr, bytes, part: false, from, to, gain: 6.0, doubt: 3.0 };
+        let one = |addr, bytes, from, to| Move {
+            process: 0,
+            addr,
+            bytes,
+            part: false,
+            from,
+            to,
+            gain: 6.0,
+            soon: 6.0,
+            doubt: 3.0,
+        };
         let swap = [one(1, 30, 0, 1), one(2, 30, 0, 1), one(3, 60, 1, 0)];
         let made =
             |moves: &[Move], most| part(moves, most).iter().map(|m| (m.addr, m.bytes, m.part)).collect::<Vec<_>>();

@@ -39,6 +39,8 @@ pub struct Move {
     pub to: u8,
     /// Time gained as long as it may last, in ns; negative for what makes room.
     pub gain: f64,
+    /// Of it in the present phase and the next one, if that is near, in ns.
+    pub soon: f64,
     /// By how much that may be chance, in ns.
     pub doubt: f64,
 }
@@ -48,8 +50,9 @@ impl Move {
     fn of(item: &Item, share: f64, from: usize, to: usize, now: &Now) -> Move {
         let bytes = (item.bytes as f64 * share) as u64;
         let (gain, doubt) = (share * item.value(now, from, to), share * item.doubt(now, from, to));
+        let soon = share * item.soon(now, from, to);
         let (process, from, to) = (item.process as u32, from as u8, to as u8);
-        Move { process, addr: item.addr, bytes, part: false, from, to, gain, doubt }
+        Move { process, addr: item.addr, bytes, part: false, from, to, gain, soon, doubt }
     }
 }
 
@@ -180,6 +183,7 @@ fn fill(mut candidates: Candidates<'_>, rooms: &[Room], share: f64, judge: &Judg
         let counts = |m: &&Move| takers.is_empty() || takers.contains(&group_of(m.process as usize));
         Swap {
             gain: moves.iter().filter(counts).map(|m| m.gain).sum(),
+            soon: moves.iter().filter(counts).map(|m| m.soon).sum(),
             doubt: moves.iter().filter(counts).map(|m| m.doubt * m.doubt).sum::<f64>().sqrt(),
             cost: moves.iter().map(|m| (judge.cost)(m.bytes, m.from.into(), m.to.into())).sum(),
         }

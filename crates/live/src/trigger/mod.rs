@@ -27,6 +27,8 @@ pub struct Lately {
 pub struct Swap {
     /// Time gained as long as it may last, in ns; what makes room loses some.
     pub gain: f64,
+    /// Of it in the present phase and the next one, if that is near, in ns.
+    pub soon: f64,
     /// By how much that may be chance (a standard deviation), in ns.
     pub doubt: f64,
     /// Time that moving takes, in ns.
@@ -36,7 +38,12 @@ pub struct Swap {
 impl Swap {
     /// Both together.
     pub fn and(self, other: Swap) -> Swap {
-        Swap { gain: self.gain + other.gain, doubt: self.doubt.hypot(other.doubt), cost: self.cost + other.cost }
+        Swap {
+            gain: self.gain + other.gain,
+            soon: self.soon + other.soon,
+            doubt: self.doubt.hypot(other.doubt),
+            cost: self.cost + other.cost,
+        }
     }
 }
 
@@ -48,6 +55,11 @@ pub trait Trigger {
     /// Whether a move is worth making.
     fn worth(&self, _: &Swap) -> bool {
         true
+    }
+
+    /// It asks what a move gains and costs.
+    fn weighs(&self) -> bool {
+        false
     }
 
     /// Why a user's own way is not asked any more.
@@ -138,8 +150,9 @@ mod tests {
 
     #[test]
     fn only_worth_it_asks_for_the_price() {
-        let swap = Swap { gain: 2e6, doubt: 0.0, cost: 3e6 };
+        let swap = Swap { gain: 2e6, soon: 2e6, doubt: 0.0, cost: 3e6 };
         assert!(!make("worth-it", "1").worth(&swap) && make("time", "1").worth(&swap));
+        assert!(make("worth-it", "1").weighs() && !make("time", "1").weighs());
         assert!(make("worth-it", "1").worth(&Swap { gain: 4e6, ..swap }));
         assert!(!make("worth-it", "2").worth(&Swap { gain: 4e6, ..swap }));
         assert!(!make("worth-it", "1").worth(&Swap { gain: 4e6, doubt: 1.5e6, ..swap }), "that may be chance");

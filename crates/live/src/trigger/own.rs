@@ -31,6 +31,10 @@ impl Trigger for Own {
         }
     }
 
+    fn weighs(&self) -> bool {
+        self.judges || self.script.failed().is_some()
+    }
+
     fn worth(&self, swap: &Swap) -> bool {
         let asked = || self.script.ask_for("worth", (swap.gain, swap.cost), |answer| answer.as_bool().ok());
         match (self.script.failed(), self.judges) {
@@ -59,8 +63,8 @@ mod tests {
         let mut own = Own::load(Some(&path)).expect("a good script");
         let lately = |interval, allocated, misses| Lately { interval, allocated, misses, instructions: None };
         assert!(own.due(&lately(1, 50, 1.0)).is_none() && own.due(&lately(2, 500, 1.0)).is_some());
-        let swap = Swap { gain: 3.0, doubt: 0.0, cost: 2.0 };
-        assert!(!own.worth(&swap) && own.worth(&Swap { gain: 5.0, ..swap }));
+        let swap = Swap { gain: 3.0, soon: 3.0, doubt: 0.0, cost: 2.0 };
+        assert!(own.weighs() && !own.worth(&swap) && own.worth(&Swap { gain: 5.0, ..swap }));
         assert!(own.due(&lately(4, 0, 0.0)).is_some(), "worth-it is due after each interval");
         assert!(
             own.worth(&swap)

@@ -21,6 +21,10 @@ impl Trigger for WorthIt {
         Some(WHY.into())
     }
 
+    fn weighs(&self) -> bool {
+        true
+    }
+
     fn worth(&self, swap: &Swap) -> bool {
         swap.gain - swap.doubt > self.times * swap.cost
     }

@@ -1,0 +1,249 @@
+//! A decision: what is to be expected of each record, and what had better be moved where.
+//!
+//! Unimem (SC 2017, section 3.1.3) searches twice and takes what promises more: once one placement for all phases, and once one for each phase, less what moving costs.
+//! So does this while a phase is under way that has come before, with the cost model of all of Hearth for what moving gains (in place of Equations 2 and 3) and the
+//! pace of moving as it was measured (Equation 4). [`Horizon`] is how far each of the two looks.
+
+use super::Engine;
+use crate::candidates::Candidates;
+use crate::enforce::{Judge, Move, Room};
+use crate::item::{Item, Lies};
+use crate::notes::About;
+use crate::prioritise::Now;
+use crate::rates::Rates;
+use crate::shares::Guarantees;
+use crate::table::{NOWHERE, Numbered, Record, Table};
+use crate::trigger::Swap;
+use model::Bytes;
+use policy::cost::migration;
+use policy::cost::moment::{Lines, Moment};
+
+/// How far a search looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Horizon {
+    /// As far as records are expected to live. What only loses in the phase that is under way can wait until that is over.
+    Run,
+    /// To the end of the phase that is under way, or of the next one if that is near. What comes will go again, so that moving costs twice.
+    Phase,
+}
+
+/// What is expected at the moment of a decision.
+struct Outlook<'e> {
+    engine: &'e Engine<'e>,
+    /// Of an interval, in s.
+    second: f64,
+    /// Intervals since the first access.
+    awake: u32,
+    /// Intervals by which is known what is expected in this phase, in the next one and in the long run.
+    looks: [f64; 3],
+    /// The present phase has come before, so that it is known when it ends, and moves are weighed.
+    twice: bool,
+    /// Phases come round.
+    round: bool,
+    /// What the next phase asks for, if it is near.
+    next: Option<&'e Rates>,
+    /// For how long these phases will go on, in s.
+    phase_life: f64,
+    next_life: f64,
+    /// How long the run will go on at least, in s, if a profile tells.
+    by_profile: Option<f64>,
+}
+
+impl Outlook<'_> {
+    fn item(&self, horizon: Horizon, process: usize, addr: u64, r: &Record) -> Item {
+        let Engine { asked, asked_in, recall, interval, .. } = self.engine;
+        // The mean of all that was seen has had one more of some phases than of others: where phases come back each counts for as long as it lasts.
+        let of_all = self.round.then(|| recall.mean().of(process, addr, r));
+        let Lies { bytes, tier, there, .. } = r.lies(process);
+        // It is expected to live as long as it has lived, as far as that was watched.
+        let lived = self.second * f64::from((interval + 1 - r.born).min(self.awake));
+        let life = lived.max(self.by_profile.unwrap_or(0.0));
+        Item {
+            process,
+            addr,
+            bytes,
+            born: r.born,
+            seen: r.seen,
+            tier,
+            there,
+            looks: match self.by_profile {
+                Some(_) => [f64::INFINITY; 3],
+                None => self.looks.map(|intervals| f64::from(r.visited).min(intervals)),
+            },
+            heat: of_all.unwrap_or_else(|| r.heat.lines()),
+            phase: asked.of(process, addr, r).times(1.0 / asked_in.max(1.0)),
+            next: self.next.map_or_else(Lines::default, |next| next.of(process, addr, r)),
+            life: match horizon {
+                Horizon::Run => life,
+                Horizon::Phase => life.min(self.phase_life + self.next_life),
+            },
+            phase_life: self.phase_life,
+            next_life: self.next_life,
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// What the next phase asks for, and for how many intervals, if it is so near that its objects had better be moved now.
+    fn soon(&self, length_ns: f64) -> Option<(&Rates, f64)> {
+        let (next, length) = self.recall.next()?;
+        let left = self.left()?;
+        let wanted = |(process, table): (usize, &Table)| -> u64 {
+            let there = |r: &Record| if r.tier == 0 { r.there() } else { 0.0 };
+            let asked = table.iter().filter(|(start, r)| !next.of(process, *start, r).is_none());
+            asked.map(|(_, r)| (r.resident() as f64 * (1.0 - there(r))) as u64).sum()
+        };
+        let wanted: u64 = self.tables.iter().enumerate().map(wanted).sum();
+        // What comes makes something else go.
+        let take = self.take(wanted.min(self.capacities[0]), self.memories.len() - 1, 0);
+        (left <= 1.0 + (2.0 * take / length_ns).ceil()).then_some((next, length))
+    }
+
+    /// Intervals for which the present phase is expected to go on, if it has come before.
+    fn left(&self) -> Option<f64> {
+        self.recall.left(self.phase.age(self.interval).into(), self.phase.lines())
+    }
+
+    /// What moving so much from one tier to another takes, in ns.
+    fn take(&self, bytes: u64, from: usize, to: usize) -> f64 {
+        match self.mover.ns_per_byte() {
+            Some(pace) => pace * bytes as f64,
+            None => migration::take(Bytes(bytes), &self.memories[from], &self.memories[to]),
+        }
+    }
+
+    /// What records take of each tier, and may take.
+    pub(super) fn rooms(&self) -> Vec<Room> {
+        let mut used = vec![0u64; self.places.len()];
+        for r in self.tables.iter().flat_map(|t| t.iter().map(|(_, r)| r)) {
+            r.divided(used.len()).for_each(|(tier, bytes)| used[tier] += bytes);
+        }
+        let room =
+            |(k, used): (usize, u64)| Room { limit: self.capacities[k].min(used + (self.free)(&self.places[k])), used };
+        used.into_iter().enumerate().map(room).collect()
+    }
+
+    /// What groups of programs may count on.
+    pub(super) fn guarantees(&self) -> Option<Guarantees> {
+        let groups = self.processes.iter().map(|p| (!p.over).then_some(p.group.as_str()));
+        self.options.shares.as_ref().map(|shares| Guarantees::new(shares, groups))
+    }
+
+    fn outlook(&self, now_ns: u64, length_ns: f64) -> Outlook<'_> {
+        let seconds = |intervals: f64| intervals * length_ns / 1e9;
+        let phase = self.asked_in.max(1.0);
+        let left = self.left();
+        let soon = self.soon(length_ns);
+        let next = soon.map_or(0.0, |(_, length)| length);
+        // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
+        let round = left.is_some() && self.recall.comes_round();
+        let looks = if round { self.recall.looks().max(phase) } else { phase };
+        // By a profile more is known: how long it may go on, and what is asked for, without a doubt.
+        let by_profile = self.options.known.as_ref().map(|profile| profile.left(now_ns as f64 / 1e9));
+        let phase_life = seconds(left.unwrap_or_else(|| self.phase.expected(self.interval)));
+        Outlook {
+            engine: self,
+            second: seconds(1.0),
+            awake: self.awake.map_or(0, |since| self.interval + 1 - since),
+            looks: [phase, next, looks],
+            // A script that moves is asked once.
+            twice: left.is_some() && self.routines.trigger.weighs() && !self.routines.enforce.wants_all(),
+            round,
+            next: soon.map(|(next, _)| next),
+            phase_life: phase_life.max(by_profile.unwrap_or(0.0)),
+            next_life: seconds(next),
+            by_profile,
+        }
+    }
+
+    /// The moves that one search would make, and what they gain beyond what they cost and what may be chance, in ns.
+    fn search(&self, horizon: Horizon, outlook: &Outlook<'_>, now: &Now, rooms: &[Room]) -> (Vec<Move>, f64) {
+        let records = Numbered::new(&self.tables);
+        let lies = |number: u32| {
+            let (process, _, r) = records.at(number);
+            r.lies(process)
+        };
+        let item = |number: u32| {
+            let (process, addr, r) = records.at(number);
+            outlook.item(horizon, process, addr, r)
+        };
+        let count = self.tables.iter().map(Table::len).sum();
+        let mut candidates = Candidates::new(count, &lies, &item);
+        let wants_all = self.routines.enforce.wants_all();
+        for (number, process, addr, r) in records.iter() {
+            let of = &self.processes[process];
+            if of.over || r.tier == NOWHERE || r.rest > 0 || of.bound.holds(addr) {
+                continue;
+            }
+            let priority = self.routines.prioritise.priority(&outlook.item(horizon, process, addr, r), now);
+            if priority > 0.0 || wants_all || !r.lies(process).is_slow(self.places.len()) {
+                candidates.add(number, priority, r.tier.into(), self.interval.saturating_sub(r.seen));
+            }
+        }
+        let times = if horizon == Horizon::Phase { 2.0 } else { 1.0 };
+        let cost = |bytes: u64, from: usize, to: usize| times * self.take(bytes, from, to);
+        let worth = |swap: &Swap| {
+            let can_wait = horizon == Horizon::Run && outlook.twice && swap.soon < 0.0;
+            !can_wait && self.routines.trigger.worth(swap)
+        };
+        let guarantees = self.guarantees();
+        let judge = Judge { now, cost: &cost, worth: &worth, guarantees: guarantees.as_ref() };
+        let moves = self.routines.enforce.moves(candidates, rooms, &judge);
+        let costs: f64 = moves.iter().map(|m| cost(m.bytes, m.from.into(), m.to.into())).sum();
+        let doubt = moves.iter().map(|m| m.doubt * m.doubt).sum::<f64>().sqrt();
+        let gain = moves.iter().map(|m| m.gain).sum::<f64>();
+        (moves, gain - costs - doubt)
+    }
+
+    /// Asks what is to be moved where. `asked`: of each tier in an interval of this phase. A single interval of a program that walks through its memory has
+    /// other prices than the next, and what is dear in one of them would be moved back and forth.
+    pub(super) fn decide(&mut self, now_ns: u64, length_ns: f64, asked: &[Lines], why: &str) {
+        let moment = Moment::new(length_ns, asked, &self.memories);
+        let now = Now { interval: self.interval, prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
+        let rooms = self.rooms();
+        let outlook = self.outlook(now_ns, length_ns);
+        let mut why = why.to_string();
+        if outlook.next.is_some() {
+            why += "; the next phase is near";
+        }
+        let (mut moves, worth) = self.search(Horizon::Run, &outlook, &now, &rooms);
+        if outlook.twice {
+            let (local, here) = self.search(Horizon::Phase, &outlook, &now, &rooms);
+            if here > worth {
+                moves = local;
+                why += "; as long as that lasts";
+            }
+        }
+        // Who is about to be moved is asked first.
+        let mut asked = vec![false; self.processes.len()];
+        moves.iter().for_each(|m| asked[m.process as usize] = true);
+        for (process, _) in self.processes.iter_mut().zip(asked).filter(|(_, asked)| *asked) {
+            process.bound.refresh(process.pid);
+        }
+        let mut stays = None;
+        moves.retain(|m| {
+            let of = &self.processes[m.process as usize];
+            let stay = of.bound.holds(m.addr);
+            stays = stays.or(stay.then_some((m.process as usize, of.pid)));
+            !stay
+        });
+        let costs = moves.iter().map(|m| self.take(m.bytes, m.from.into(), m.to.into())).sum();
+        let sums = (moves.iter().map(|m| m.gain).sum(), costs);
+        if let Some((process, pid)) = stays {
+            let about = self.about(process);
+            let who = if about == About::All { format!("process {pid}: ") } else { String::new() };
+            let what = "it has said itself where some of its memory belongs (mbind, numactl): that stays there";
+            self.notes.add(about, "", who + what);
+        }
+        if moves.is_empty() {
+            // What was decided before is not wanted any more.
+            self.mover.set(Vec::new());
+            return;
+        }
+        self.lived.decisions += 1;
+        self.why.clone_from(&why);
+        let rooms: Vec<_> = self.places.iter().zip(rooms).collect();
+        self.journal.decision(now_ns, self.interval, &why, &moves, sums, &rooms);
+        self.mover.set(moves);
+    }
+}
