@@ -58,20 +58,20 @@ fn a_plan_moves_when_ranks_meet() {
 }
 
 /// Without profile and plan: the daemon of the node knows both ranks, and decides for them. How much it moves for phases of a quarter of a second differs from
-/// run to run.
+/// run to run, as does what all else in the machine leaves of the fast memory.
 #[test]
 fn a_daemon_knows_all_ranks() {
     let lab = Lab::enter();
     let guided = r#""$hearth" lab mark on
         "$hearth" daemon --sampler lab --period 100 --interval 20ms --socket d.sock 2>daemon.txt &
         until "$hearth" status --socket d.sock >/dev/null 2>&1; do sleep 0.01; done
-        (until grep -q "turn 9" turns.txt; do sleep 0.01; done; "$hearth" status --json --socket d.sock >status.json) &
+        (until grep -q "turn 10" turns.txt; do sleep 0.01; done; "$hearth" status --json --socket d.sock >status.json) &
         status=$!
         "$mpirun" -np 2 "$hearth" run --phases --socket d.sock -- "$turns" 12 1500000 90 2>turns.txt
         wait $status
         "$hearth" stop --socket d.sock
         wait"#;
-    run(&lab, "mpich", &["--placement", "first-touch", "--fast", "32MiB"], guided);
+    run(&lab, "mpich", &["--placement", "first-touch", "--fast", "36MiB"], guided);
     let told = turns(&lab, 12);
     let text = fs::read_to_string(lab.room.path("status.json")).expect("it was brought back");
     println!("{} of 24 turns; {text}", told.iter().filter(|fast| **fast).count());
