@@ -30,8 +30,8 @@ enum Horizon {
 /// What is expected at the moment of a decision.
 struct Outlook<'e> {
     engine: &'e Engine<'e>,
-    /// Of an interval, in s.
-    second: f64,
+    /// Length of an interval, in s.
+    interval_s: f64,
     /// Intervals since the first access.
     awake: u32,
     /// Intervals by which is known what is expected in this phase, in the next one and in the long run.
@@ -56,7 +56,7 @@ impl Outlook<'_> {
         let of_all = self.round.then(|| recall.mean().of(process, addr, r));
         let Lies { bytes, tier, there, .. } = r.lies(process);
         // It is expected to live as long as it has lived, as far as that was watched.
-        let lived = self.second * f64::from((interval + 1 - r.born).min(self.awake));
+        let lived = self.interval_s * f64::from((interval + 1 - r.born).min(self.awake));
         let life = lived.max(self.by_profile.unwrap_or(0.0));
         Item {
             process,
@@ -143,7 +143,7 @@ impl Engine<'_> {
         let phase_life = seconds(left.unwrap_or_else(|| self.phase.expected(self.interval)));
         Outlook {
             engine: self,
-            second: seconds(1.0),
+            interval_s: seconds(1.0),
             awake: self.awake.map_or(0, |since| self.interval + 1 - since),
             looks: [phase, next, looks],
             // A script that moves is asked once.
