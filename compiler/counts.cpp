@@ -300,9 +300,20 @@ class Summary {
           at = there;
           break;
         }
-    if (!at)
-      return f.getName().str();
-    return (sys::path::filename(at->getFilename()) + ":" + Twine(at->getLine())).str();
+    return at ? place(*at) : f.getName().str();
+  }
+
+  static std::string place(const DILocation &at) {
+    return (sys::path::filename(at.getFilename()) + ":" + Twine(at.getLine())).str();
+  }
+
+  // A loop is where it was written, wherever what ends it was inlined from.
+  std::string place(const Loop &l) {
+    if (const MDNode *about = l.getLoopID())
+      for (const MDOperand &part : about->operands())
+        if (auto *begins = dyn_cast<DILocation>(part); begins && begins->getLine() != 0)
+          return place(*begins);
+    return place(*l.getHeader()->getTerminator());
   }
 
   std::string global(const GlobalValue *g) {
@@ -745,7 +756,7 @@ class Summary {
     std::string text = "turn " + std::to_string(now.state.size()) + " " + std::to_string(ends.size()) + starts + nexts + of_ends + " " + otherwise;
     // Of a search that halves what is left it is the same which half that is; of others it is a guess.
     if (now.guessed)
-      text = "u " + word(place(*l->getHeader()->getTerminator())) + " " + text;
+      text = "u " + word(place(*l)) + " " + text;
     return text.size() > LONGEST ? "" : text;
   }
 
@@ -766,9 +777,8 @@ class Summary {
   std::string turns(const Loop *l) {
     if (auto found = known_turns.find(l); found != known_turns.end())
       return found->second;
-    const Instruction &at = *l->getHeader()->getTerminator();
     if (!asked_turns.insert(l).second)
-      return "u " + word(place(at)) + " 100";
+      return "u " + word(place(*l)) + " 100";
     SaveAndRestore<const BasicBlock *> here(where, l->getLoopPreheader() ? l->getLoopPreheader() : l->getHeader());
     const SCEV *more = evolution.getBackedgeTakenCount(l);
     std::string text;
@@ -777,7 +787,7 @@ class Summary {
       asked = 0;
       text = up_to(l);
       if (text.empty())
-        text = by_turns(l, nullptr, "u " + word(place(at)) + " " + guess(l), 0);
+        text = by_turns(l, nullptr, "u " + word(place(*l)) + " " + guess(l), 0);
       // What its type has room for tells nothing.
       if (auto *most = dyn_cast<SCEVConstant>(more); most && most->getAPInt().getActiveBits() > 40)
         more = evolution.getCouldNotCompute();
@@ -788,7 +798,7 @@ class Summary {
       text = text.size() > LONGEST ? "" : one_more(text);
     }
     if (text.empty() || text.rfind("+ u ", 0) == 0)
-      text = "u " + word(place(at)) + " " + guess(l);
+      text = "u " + word(place(*l)) + " " + guess(l);
     known_turns[l] = text;
     asked_turns.erase(l);
     return text;

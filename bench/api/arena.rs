@@ -9,7 +9,7 @@
 use foldhash::HashMap;
 use hearth_api::c::{hearth_alloc, hearth_free};
 use hearth_api::heap::Heap;
-use hearth_api::small::{self, Small};
+use hearth_api::small::{self, Block, End, Small};
 use hearth_api::wish::Trait;
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Instant;
@@ -24,6 +24,8 @@ const TRAITS: [Trait; 2] = [Trait { key: 2, value: 1 }, Trait { key: 6, value: 1
 struct Arena {
     heap: Heap,
     small: Small,
+    /// Where places are taken from, by class.
+    blocks: HashMap<usize, &'static Block>,
     sizes: HashMap<usize, usize>,
 }
 
@@ -35,19 +37,32 @@ impl Arena {
             return at;
         }
         let class = small::class(size, 16);
-        self.small.take(0, class, 0).unwrap_or_else(|| {
+        if let Some(at) = self.blocks.get(&class).and_then(|block| block.take(0)) {
+            return at;
+        }
+        if let Some(full) = self.blocks.remove(&class) {
+            self.small.leave(full);
+        }
+        let block = self.small.own(0, class).unwrap_or_else(|| {
             let block = self.heap.take(small::BLOCK, small::BLOCK).expect("a block").0;
-            self.small.add(block, 0, class);
-            self.small.take(0, class, 0).expect("a place")
-        })
+            self.small.add(block, 0, class).expect("addresses")
+        });
+        self.blocks.insert(class, block);
+        block.take(0).expect("a place")
     }
 
     fn end(&mut self, at: usize) {
-        let whole = if at % PAGE == 0 { self.sizes.remove(&at) } else { None };
-        if let Some(size) = whole {
-            self.heap.put(at, size, false);
-        } else if let Some((block, _)) = self.small.free(at).expect("an object") {
-            self.heap.put(block, small::BLOCK, false);
+        match small::end(at) {
+            End::Done => {}
+            End::LookAt(block) => {
+                if let Some((block, _)) = self.small.look_at(block) {
+                    self.heap.put(block, small::BLOCK, false);
+                }
+            }
+            End::None => {
+                let size = self.sizes.remove(&at).expect("a run");
+                self.heap.put(at, size, false);
+            }
         }
     }
 }
@@ -93,6 +108,7 @@ fn main() {
     let arena = Mutex::new(Arena {
         heap: Heap::new(0, true).expect("address space"),
         small: Small::default(),
+        blocks: HashMap::default(),
         sizes: HashMap::default(),
     });
     let arena = || arena.lock().unwrap_or_else(PoisonError::into_inner);

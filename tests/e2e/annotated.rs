@@ -427,6 +427,17 @@ fn what_no_text_tells_is_said() {
     assert!(ended.stderr.contains("has no number"), "{}", ended.stderr);
     let ended = room.hearth(&["plan", "--static", "--fast", "1MiB"]).expect(2);
     assert!(ended.stderr.contains("required"), "{}", ended.stderr);
+    // A vector that grows by what is read: the most that it may ever hold tells nothing. The loop is where it was written, not where its end was inlined from.
+    let grown = "#include <cstdio>\n#include <vector>\nint main() {\nstd::vector<unsigned> found;\nfor (int c; (c = std::getchar()) != EOF;) found.push_back(c);\n\
+                 unsigned long sum = 0;\nfor (int turn = 0; turn < 9; turn++) for (unsigned f : found) sum += f;\nstd::printf(\"%lu\\n\", sum);\n}\n";
+    fs::write(room.path("grown.cpp"), grown).expect("writing");
+    for level in ["-O0", "-O2"] {
+        let mut compiler = room.command(compilers().join("hearth-c++"));
+        run(compiler.args([level, "grown.cpp", "-o", "grown"])).expect(0);
+        let said = plan(&["--platform", "cxl-expander", "-o", "grown.toml"], &["./grown"]).expect(0).stderr;
+        assert!(said.contains("the size of 1 site is not known, and taken for 1 MiB"), "{said}");
+        assert!(said.contains("grown.cpp:5 is not known before the program runs and taken for 10 "), "{said}");
+    }
     // What the user says is taken, and not spoken of any more; what is asked of the matrix follows.
     let asked = |options: &[&str]| -> (String, f64) {
         let said = plan(&[options, &["-o", "p.toml"]].concat(), &["./app"]).expect(0).stderr;

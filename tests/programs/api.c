@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <hearth.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,21 +129,44 @@ static void *many(void *seed) {
   return NULL;
 }
 
+/* Small objects that another thread has made, which may be no more by then, are ended, and none twice. */
+static void *handed_over(void *seed) {
+  static uint64_t *_Atomic slots[256];
+  unsigned r = (unsigned)(uintptr_t)seed;
+  for (int i = 0; i < 40000; i++) {
+    size_t words = 1 + rand_r(&r) % 40, k = rand_r(&r) % 256;
+    hearth_trait t[] = {{HEARTH_PREFER_SPACE, HEARTH_TIER_0 + i % tiers}, {HEARTH_ACCESS_PATTERN, HEARTH_LINEAR + i % 6 / 2}};
+    uint64_t *mine = hearth_alloc(words * 8, NULL, 1 + i % 2, t);
+    EXPECT(hearth_usable_size(mine) >= words * 8);
+    mine[words - 1] = 0;
+    *mine = words;
+    uint64_t *other = atomic_exchange(slots + k, mine);
+    if (!other) continue;
+    EXPECT(*other >= 1 && *other <= 40 && (*other == 1 || other[*other - 1] == 0));
+    *other = 0;
+    EXPECT(hearth_free(other) == 0);
+  }
+  return NULL;
+}
+
 static void threads_and_forks(void) {
-  pthread_t t[4];
-  for (size_t i = 0; i < 4; i++) pthread_create(t + i, NULL, many, (void *)(i + 1));
+  pthread_t t[8];
+  for (size_t i = 0; i < 4; i++) {
+    pthread_create(t + i, NULL, many, (void *)(i + 1));
+    pthread_create(t + 4 + i, NULL, handed_over, (void *)(i + 1));
+  }
   for (int i = 0; i < 20; i++) {
     pid_t child = fork();
     if (child == 0) {
       // A lock that another thread held would hold for ever here.
-      void *p = hearth_alloc(100000, NULL, 0, NULL);
-      _exit(p && hearth_free(p) == 0 ? 0 : 1);
+      void *p = hearth_alloc(100000, NULL, 0, NULL), *small = hearth_alloc(100, NULL, 0, NULL);
+      _exit(p && small && hearth_free(p) == 0 && hearth_free(small) == 0 && hearth_free(small) == HEARTH_E_FOREIGN ? 0 : 1);
     }
     int status;
     waitpid(child, &status, 0);
     EXPECT(status == 0);
   }
-  for (size_t i = 0; i < 4; i++) pthread_join(t[i], NULL);
+  for (size_t i = 0; i < 8; i++) pthread_join(t[i], NULL);
 }
 
 static void placement(void) {

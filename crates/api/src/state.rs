@@ -8,8 +8,9 @@ use crate::heap::Heap;
 use crate::kernel::{self, PAGE, Residency};
 use crate::machine::{MOST_TIERS, Machine};
 use crate::runtime;
-use crate::small::{self, Small};
-use crate::strategy::{Registered, Stage};
+use crate::small::{self, Block, End, Small};
+use crate::strategy::{self, Registered, Stage};
+use crate::thread;
 use crate::wish::{Partition, Trait, Wish};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -164,13 +165,22 @@ extern "C" fn after_fork() {
     unsafe { *HELD.0.get() = None };
 }
 
+extern "C" fn after_fork_in_child() {
+    // SAFETY: as above.
+    if let Some(state) = unsafe { &mut *HELD.0.get() }.as_mut().and_then(|guard| guard.as_mut()) {
+        // What is not put back is only lost.
+        let _ = state.take_back_from_others();
+    }
+    after_fork();
+}
+
 /// Before the lock is taken for the first time, and after the runtime's constructor: handlers of a fork run in the other order before it, and who waits
 /// for the lock with the runtime's already run may wait for a thread that waits for the runtime.
 fn prepare() {
     static PREPARED: AtomicBool = AtomicBool::new(false);
     if !PREPARED.load(Relaxed) && !PREPARED.swap(true, Relaxed) {
         // SAFETY: handlers that only take and give back the lock.
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork)) };
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child)) };
     }
 }
 
@@ -187,6 +197,26 @@ pub fn with<R>(f: impl FnOnce(&mut State) -> Result<R, Error>) -> Result<R, Erro
     // both look.
     let machine = runtime::aside(Machine::find)?;
     f(lock().get_or_insert_with(|| State::new(machine)))
+}
+
+/// Ends an object, without the lock where that is enough.
+///
+/// # Errors
+/// As [`State::release`].
+pub fn release(at: usize) -> Result<(), Error> {
+    match small::end(at) {
+        End::Done => Ok(()),
+        End::LookAt(block) => with(|s| s.look_at(block)),
+        End::None => with(|s| s.release_whole(at)),
+    }
+}
+
+/// A thread that ends has these blocks no more.
+pub fn leave(blocks: Vec<&'static Block>) {
+    if !blocks.is_empty() {
+        // What is not put back is only lost.
+        let _ = with(|s| blocks.into_iter().try_for_each(|block| s.leave(block)));
+    }
 }
 
 impl State {
@@ -247,6 +277,7 @@ impl State {
     /// Registers one, or takes it away.
     pub fn register(&mut self, stage: Stage, strategy: Option<Registered>) {
         self.strategies[stage as usize] = strategy;
+        strategy::DECIDES.store(self.strategies[Stage::Allocation as usize].is_some(), Release);
     }
 
     /// Bytes that objects may still take of a tier: what is to be had of the kernel, without what was handed out and not touched yet.
@@ -377,22 +408,58 @@ impl State {
         // Blocks of what is required are proved as a whole when they are made.
         let kind = if wish.required { heap + PROVED } else { heap };
         let number = self.number(wish);
-        if let Some(at) = self.small.take(kind, class, number) {
+        if let Some(at) = thread::take(kind, class, number) {
+            thread::remember(wish, align, kind, number);
             return Ok(at);
         }
+        if let Some(full) = thread::give_up(kind, class) {
+            self.leave(full)?;
+        }
+        let block = match self.small.own(kind, class) {
+            Some(block) => block,
+            None => self.new_block(kind, class, wish.required)?,
+        };
+        let at = block.take(number).ok_or(Error::Room)?;
+        if !thread::keep(block, (kind, class), wish, align, number) {
+            self.leave(block)?;
+        }
+        Ok(at)
+    }
+
+    fn new_block(&mut self, kind: usize, class: usize, required: bool) -> Result<&'static Block, Error> {
+        let heap = kind % PROVED;
         let (block, fresh) = self.heap(heap)?.take(small::BLOCK, small::BLOCK)?;
-        if wish.required {
+        if required {
             if !fresh {
                 // SAFETY: pages that were just handed out.
                 unsafe { kernel::give_back(block, small::BLOCK) };
             }
-            if let Err(e) = self.prove(block, small::BLOCK, &Decision::whole(decision.tier)) {
+            let tier = (heap != NO_TIER).then_some(heap);
+            if let Err(e) = self.prove(block, small::BLOCK, &Decision::whole(tier)) {
                 self.heap(heap)?.put(block, small::BLOCK, true);
                 return Err(e);
             }
         }
-        self.small.add(block, kind, class);
-        self.small.take(kind, class, number).ok_or(Error::Room)
+        runtime::aside(|| self.small.add(block, kind, class)).ok_or(Error::Room)
+    }
+
+    /// A block that is none any more goes back to its heap.
+    fn put_back(&mut self, (start, kind): (usize, usize)) -> Result<(), Error> {
+        self.heap(kind % PROVED)?.put(start, small::BLOCK, false);
+        Ok(())
+    }
+
+    fn leave(&mut self, block: &'static Block) -> Result<(), Error> {
+        self.small.leave(block).map_or(Ok(()), |gone| self.put_back(gone))
+    }
+
+    fn look_at(&mut self, block: usize) -> Result<(), Error> {
+        self.small.look_at(block).map_or(Ok(()), |gone| self.put_back(gone))
+    }
+
+    /// In a child of a fork there are no other threads.
+    fn take_back_from_others(&mut self) -> Result<(), Error> {
+        self.small.leave_all(thread::has).into_iter().try_for_each(|gone| self.put_back(gone))
     }
 
     /// The number of a small object's traits. A program that has more than 65,535 lists of them has objects without.
@@ -453,9 +520,15 @@ impl State {
     /// # Errors
     /// [`Error::Foreign`] if there is none at this address.
     pub fn release(&mut self, at: usize) -> Result<(), Error> {
-        // Whole pages begin where a page does.
-        let whole = if at % PAGE == 0 { self.objects.remove(&at) } else { None };
-        let Some(object) = whole else { return self.release_small(at) };
+        match small::end(at) {
+            End::Done => Ok(()),
+            End::LookAt(block) => self.look_at(block),
+            End::None => self.release_whole(at),
+        }
+    }
+
+    fn release_whole(&mut self, at: usize) -> Result<(), Error> {
+        let object = self.objects.remove(&at).ok_or(Error::Foreign)?;
         runtime::ends(at, object.run);
         self.changed.remove(&at);
         self.count(&object, false);
@@ -466,16 +539,9 @@ impl State {
         Ok(())
     }
 
-    fn release_small(&mut self, at: usize) -> Result<(), Error> {
-        if let Some((block, kind)) = self.small.free(at).ok_or(Error::Foreign)? {
-            self.heap(kind % PROVED)?.put(block, small::BLOCK, false);
-        }
-        Ok(())
-    }
-
     /// Bytes that may be used of an object.
     pub fn usable(&self, at: usize) -> Option<usize> {
-        self.objects.get(&at).map(|o| o.run).or_else(|| self.small.get(at).map(|place| place.size))
+        self.objects.get(&at).map(|o| o.run).or_else(|| small::get(at).map(|place| place.size))
     }
 
     /// Sums up the objects whose traits are to be counted.
@@ -504,7 +570,7 @@ impl State {
             object.size = if fits { size } else { object.size };
             return fits;
         }
-        self.small.get(at).is_some_and(|place| size <= place.size && size > place.size / 2)
+        small::get(at).is_some_and(|place| size <= place.size && size > place.size / 2)
     }
 
     /// What must be known of an object to make another one like it: the bytes that may be used of it, traits, and name.
@@ -515,7 +581,7 @@ impl State {
         if let Some(o) = self.objects.get(&at) {
             return Ok((o.run, (*o.wish).clone(), o.name.clone()));
         }
-        let place = self.small.get(at).ok_or(Error::Foreign)?;
+        let place = small::get(at).ok_or(Error::Foreign)?;
         let wish = self.wishes.get(usize::from(place.kept)).cloned().unwrap_or_default();
         Ok((place.size, wish, None))
     }
@@ -525,7 +591,7 @@ impl State {
     /// # Errors
     /// [`Error::Foreign`], [`Error::Small`].
     pub fn name(&mut self, at: usize, name: CString) -> Result<(), Error> {
-        let small = self.small.get(at).is_some();
+        let small = small::get(at).is_some();
         let Some(object) = self.objects.get_mut(&at) else {
             return Err(if small { Error::Small } else { Error::Foreign });
         };
@@ -572,7 +638,7 @@ impl State {
     /// # Errors
     /// [`Error::Foreign`], [`Error::Small`], [`Error::Tier`].
     pub fn update(&mut self, at: usize, mut wish: Wish) -> Result<(), Error> {
-        if self.small.get(at).is_some() {
+        if small::get(at).is_some() {
             return Err(Error::Small);
         }
         decide::alone(&self.machine, &wish)?;

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::wish::{Partition, Trait, Wish};
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// `hearth_request`.
 #[repr(C)]
@@ -73,6 +73,8 @@ pub fn not_within() -> Result<(), Error> {
     if ASKED.load(Relaxed) > 0 && DECIDING.get() { Err(Error::Strategy) } else { Ok(()) }
 }
 
+/// The program has a strategy for single allocations.
+pub static DECIDES: AtomicBool = AtomicBool::new(false);
 /// Threads that are within a strategy.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 

@@ -249,12 +249,15 @@ fn foreseen(command: &[String], with: &[(String, f64)], machine: &Platform) -> R
         said.push("its calls were not followed to the end (too many, or a recursion without one)".to_string());
     }
     if foreseen.sizes_unknown > 0 {
-        said.push(format!("the size of {} sites is not known, and taken for 1 MiB", foreseen.sizes_unknown));
+        let n = foreseen.sizes_unknown;
+        let sites = if n == 1 { "site" } else { "sites" };
+        said.push(format!("the size of {n} {sites} is not known, and taken for 1 MiB"));
     }
     if foreseen.unasked > 0 {
+        let n = foreseen.unasked;
+        let sites = if n == 1 { "site" } else { "sites" };
         said.push(format!(
-            "no access to {} sites was found; they are taken to be asked for as often as others are, so that the small ones go first",
-            foreseen.unasked
+            "no access to {n} {sites} was found; taken to be asked for as often as others are, so that the small ones go first"
         ));
     }
     for u in foreseen.unknowns.iter().filter(|u| u.share >= 0.01).take(MOST_UNKNOWNS) {

@@ -21,6 +21,9 @@ const RAREST: f64 = 1e-9;
 const MOST_TURNS: usize = 4096;
 /// Turns of a loop of which nothing is known.
 const TURNS: f64 = 10.0;
+/// What a process can address, in bytes (x86-64 with four levels of page tables): a size that large is the most that its type has room for, as in `std::vector`, which
+/// grows to at most that, and tells nothing.
+const ADDRESSABLE: f64 = (1u64 << 47) as f64;
 
 /// What an object is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -757,7 +760,7 @@ impl<'a> Walk<'a> {
         let n = self.object(Kind::Heap(path.to_vec()));
         let object = &mut self.objects[n];
         object.made_in.clone_from(&self.nest);
-        if let Some(bytes) = bytes.filter(|b| *b >= 0.0) {
+        if let Some(bytes) = bytes.filter(|b| (0.0..ADDRESSABLE).contains(b)) {
             object.bytes = Some(object.bytes.unwrap_or(0.0).max(bytes));
             // Of one that is perhaps made there is one.
             object.total += bytes * if often > 0.3 { often.max(1.0) } else { often };
