@@ -997,13 +997,48 @@ class Summary {
       }
       std::string by = step(a.address, l);
       a.walks = !by.empty();
-      if (auto bytes = in_bytes(by))
-        a.lines = *bytes < LINE ? times(number(*bytes / LINE), factor) : factor;
-      else
-        a.lines = by.empty() ? factor : times("min 1 / abs " + by + " " + number(LINE), factor);
+      std::string one = "1";
+      if (auto bytes = in_bytes(by); bytes && *bytes < LINE)
+        one = number(*bytes / LINE);
+      else if (!bytes && !by.empty())
+        one = "min 1 / abs " + by + " " + number(LINE);
+      a.lines = times(one, factor);
+      if (a.walks)
+        comes_again(a, l, one, in_bytes(by).value_or(LINE) >= LINE);
       return;
     }
     a.lines = factor;
+  }
+
+  // A walk through a loop, `one` line in each turn, that loops around it make again: over the same lines, or over the next words of each. If what a turn of the one around
+  // asks for has room in the cache (`c`), they are still there.
+  void comes_again(Access &a, const Loop *l, const std::string &one, bool lines_apart) {
+    std::string walked = times(one, turns(l));
+    for (const Loop *around = l->getParentLoop(); around; around = around->getParentLoop()) {
+      std::string by = step(a.address, around);
+      if (by.empty() || walked.size() > LONGEST)
+        return;
+      std::optional<double> bytes = in_bytes(by);
+      std::string room = times(number(LINE * objects_of(around)), walked);
+      if (bytes && *bytes == 0) {
+        a.lines = "/ " + a.lines + " ? < " + room + " c max 1 " + turns(around) + " 1";
+      } else if (bytes && *bytes < LINE && lines_apart) {
+        a.lines = "/ " + a.lines + " ? < " + room + " c " + number(LINE / *bytes) + " 1";
+        walked = times(number(*bytes / LINE), times(turns(around), walked));
+      } else {
+        walked = times(turns(around), walked);
+      }
+    }
+  }
+
+  // How many objects accesses in a loop are to, as far as their addresses tell.
+  double objects_of(const Loop *l) {
+    std::set<const Value *> all;
+    for (BasicBlock *b : l->blocks())
+      for (Instruction &i : *b)
+        if (const Value *p = getLoadStorePointerOperand(&i); p && !isa<AllocaInst>(base_of(p)))
+          all.insert(base_of(p));
+    return std::max<double>(1, all.size());
   }
 
   // The loops around it, the outermost first: numbers of them.

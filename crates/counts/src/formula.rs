@@ -89,6 +89,8 @@ pub enum Formula {
     State(usize),
     /// The number of its turn, from 1.
     Turn,
+    /// Bytes of the cache before the memories; 0: not known.
+    Cache,
     /// How many elements of so many bytes an object has, for each of so many turns.
     Share(Box<[Formula; 3]>),
 }
@@ -178,6 +180,7 @@ fn next<'a>(words: &mut impl Iterator<Item = &'a str>, depth: usize) -> Option<F
             return Some(Formula::Turns(Box::new(Turns { starts, nexts, ends, otherwise: inner()? })));
         }
         "t" => return Some(Formula::Turn),
+        "c" => return Some(Formula::Cache),
         "u" => {
             let name = words.next()?.to_string();
             return Some(Formula::Unknown(name, Box::new(next(words, depth + 1)?)));
@@ -233,6 +236,7 @@ mod tests {
             let turns = Turns { starts: vec![n(1.0)], nexts: vec![double], ends: vec![end], otherwise: n(7.0) };
             Some(Formula::Turns(Box::new(turns)))
         });
+        assert_eq!(Formula::read("< 64 c"), Some(two(Two::Less, n(64.0), Formula::Cache)));
         for bad in [
             "turn 1 1 1 s0 1",
             "turn 1000000 1 1",

@@ -100,7 +100,8 @@ pub fn foresee(
     let section =
         section.uncompressed_data().map_err(|e| format!("section {SECTION} of {shown} cannot be read: {e}"))?;
     let text = Text::read(&section);
-    let mut walk = Walk::new(&text, arguments, with);
+    let llc = platform.llc.as_ref().map_or(0.0, |f| f.value.0 as f64);
+    let mut walk = Walk::new(&text, arguments, with, llc);
     if !walk.run() {
         return Err(format!(
             "{shown} has no `main` that was built by Hearth's compilers; build the file that has it with them, too"
@@ -138,7 +139,6 @@ pub fn foresee(
         .map(|(name, a)| Unknown { name: name.clone(), taken: a.taken, share: share(a.lines) })
         .collect();
     unknowns.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.name.cmp(&b.name)));
-    let llc = platform.llc.as_ref().map_or(0.0, |f| f.value.0 as f64);
     let phases = phases(&walk, &all, &sites, |path| heap_site(path, &table, &source));
     let (observed, unasked) = observed(command, &all, sites, llc);
     let sizes_unknown = all.iter().filter(|o| o.bytes.is_none()).count();

@@ -162,6 +162,8 @@ pub struct Walk<'a> {
     text: &'a Text,
     arguments: &'a [String],
     with: &'a BTreeMap<String, f64>,
+    /// Bytes of the cache; 0: not known.
+    cache: f64,
     layers: usize,
     /// All objects.
     pub objects: Vec<Object>,
@@ -190,12 +192,13 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The walk through a program with these arguments, and numbers for what is unknown.
-    pub fn new(text: &'a Text, arguments: &'a [String], with: &'a BTreeMap<String, f64>) -> Walk<'a> {
+    /// The walk through a program with these arguments, numbers for what is unknown, and so many bytes of cache (0: not known).
+    pub fn new(text: &'a Text, arguments: &'a [String], with: &'a BTreeMap<String, f64>, cache: f64) -> Walk<'a> {
         Walk {
             text,
             arguments,
             with,
+            cache,
             layers: text.layers,
             objects: vec![],
             numbers: HashMap::new(),
@@ -486,6 +489,7 @@ impl<'a> Walk<'a> {
             Formula::State(n) => {
                 Value { number: self.turning.last().and_then(|(state, _)| state.get(*n).copied()), objects: vec![] }
             }
+            Formula::Cache => Value::of(self.cache),
             Formula::Turn => Value::of(self.turning.last().map_or(f64::NAN, |&(_, turn)| turn as f64)),
             Formula::Share(parts) => {
                 let [base, bytes, turns] = &**parts;
