@@ -50,10 +50,44 @@ fn phases_begin_where_ranks_communicate() {
                 "{mpi} {language}: the sum and what completes the exchange, once a turn: {begun:?}"
             );
             let once = begun.values().filter(|n| **n == 1).count();
-            let made_once = if language == "c" { 4 } else { 3 };
+            // In C also a copy of the communicator, two others, and a window's beginning and end.
+            let made_once = if language == "c" { 8 } else { 3 };
             assert_eq!(once, made_once, "{mpi} {language}: the test, the exchange, the sum at the end: {begun:?}");
         }
     }
+}
+
+/// Each is a job of its own then, with Hearth as without; one of them says so.
+#[test]
+fn another_mpis_launcher_is_told_of() {
+    for (mpirun, mpi, says) in
+        [("mpirun.openmpi", "mpich", "Open MPI's mpirun"), ("mpirun.mpich", "openmpi", "MPICH's mpirun")]
+    {
+        let room = Room::new();
+        let (ring, hearth, socket) = (program(&format!("ring_c.{mpi}")), hearth(), room.path("node.sock"));
+        let (hearth, socket) = (hearth.to_str().expect("readable"), socket.to_str().expect("readable"));
+        let run = [mpirun, "-np", "2", hearth, "run", "--phases", "--socket", socket, "--", &ring, "6"];
+        let ended = start(&room, &run).expect(0);
+        assert_eq!(ended.stdout, "1 ranks: right\n1 ranks: right\n");
+        let said: Vec<&str> = ended.stderr.lines().filter(|l| l.contains("knows of one")).collect();
+        assert!(said.len() == 1 && said[0].starts_with(&format!("hearth: {says} ")), "{}", ended.stderr);
+        println!("{}", said[0]);
+        start(&room, &[hearth, "stop", "--socket", socket]).expect(0);
+    }
+}
+
+/// No daemon can listen there: the ranks run, and say why they do so without Hearth.
+#[test]
+fn without_a_daemon_ranks_run_all_the_same() {
+    let room = Room::new();
+    let (ring, hearth) = (program("ring_c.mpich"), hearth());
+    let hearth = hearth.to_str().expect("readable");
+    let run =
+        ["mpirun.mpich", "-np", "2", hearth, "run", "--phases", "--socket", "no/folder/node.sock", "--", &ring, "6"];
+    let ended = start(&room, &run).expect(0);
+    assert_eq!(ended.stdout, "2 ranks: right\n");
+    assert_eq!(ended.stderr.matches("the program runs without Hearth").count(), 2, "{}", ended.stderr);
+    println!("{}", ended.stderr);
 }
 
 /// A program of the suite, its arguments, how many phases the places (call stacks) of so many have, and the most of one place. More than

@@ -230,6 +230,9 @@ fn what_the_next_phase_needs_is_there_before_it_begins() {
         assert!(last.iter().sum::<f64>() / 6.0 > 0.6, "{last:?}");
         let log = fs::read_to_string(lab.room.path("why.jsonl")).expect("the log was brought back");
         assert!(log.contains("the next phase is near"), "{log}");
+        // What is moved ahead is of no use to the phase that is under way.
+        let bytes = |what: &str| did[what].as_u64().expect("bytes");
+        assert!((1..=bytes("promoted") + bytes("demoted")).contains(&bytes("beside")), "{did}");
     }
 }
 

@@ -1,10 +1,11 @@
 //! Programs of MPI on a machine with two tiers: what a rank works on after a communication is in fast memory then.
 
-use crate::placement::{is_fast, turn};
+use crate::placement::{is_fast, pages, turn};
 use hearth_tests::lab::{Lab, PLATFORM};
-use hearth_tests::{hearth, program};
+use hearth_tests::{Ended, hearth, program};
 use serde_json::Value;
 use std::fs;
+use std::time::Duration;
 
 /// What every script begins with: ranks are started as root.
 const MPI: &str =
@@ -81,4 +82,31 @@ fn a_daemon_knows_all_ranks() {
         |rank: &&Value| rank["exe"].to_string().contains("turns") && rank["misses_per_second"].as_f64() > Some(0.0);
     assert_eq!(ranks.iter().filter(known).count(), 2, "{text}");
     assert!(status["decisions"].as_u64() >= Some(1), "{text}");
+}
+
+/// The objects of both ranks, 36 MiB of them hot, are weighed against each other: the rank with the denser ones gets all of them there, the other one what is left.
+#[test]
+fn fast_memory_is_divided_among_ranks() {
+    let lab = Lab::enter();
+    let guided = r#""$hearth" lab mark on
+        "$hearth" daemon --sampler lab --period 100 --interval 20ms --fast 20MiB --socket d.sock 2>daemon.txt &
+        until "$hearth" status --socket d.sock >/dev/null 2>&1; do sleep 0.01; done
+        "$mpirun" -np 2 sh -c 'if [ "$PMI_RANK" = 0 ]; then hot=12; else hot=24; fi
+            exec "$0" run --phases --socket d.sock -- "$1" 10 $hot 1 1 >"rank$PMI_RANK.txt"' "$hearth" "$turns"
+        "$hearth" stop --socket d.sock
+        wait"#;
+    fs::write(lab.room.path("script.sh"), format!("hearth=$1 turns=$2 mpirun=$3\n{MPI}{guided}")).expect("writing");
+    let options = ["--placement", "first-touch", "--fast", "28MiB", "--vcpus", "2", "--roi", "marks"];
+    let hearth = hearth().to_str().expect("readable").to_string();
+    lab.run(&options, &["sh", "script.sh", &hearth, &program("placed"), "mpirun.mpich"]);
+    let fast = [0, 1].map(|rank| {
+        let name = format!("rank{rank}.txt");
+        let stdout = fs::read_to_string(lab.room.path(&name)).expect("it was brought back");
+        println!("{name}\n{stdout}");
+        let ended = Ended { status: 0, stdout, stderr: String::new(), took: Duration::ZERO };
+        pages(&ended, "hot", true)[0] >> 8
+    });
+    println!("{fast:?} MiB, {}", fs::read_to_string(lab.room.path("daemon.txt")).unwrap_or_default());
+    // The other one tells it when the first has ended: nine tenths of 20 MiB, and what the kernel puts there, are its own then.
+    assert!(fast[0] >= 10 && (2..=20).contains(&fast[1]), "{fast:?} MiB");
 }

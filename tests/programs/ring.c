@@ -48,6 +48,21 @@ int main(int argc, char **argv) {
   MPI_Request request;
   MPI_Ibarrier(MPI_COMM_WORLD, &request);
   while (!done) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  /* Communicators and windows are made together. */
+  MPI_Comm node, grid;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+  int periodic = 1;
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &periodic, 0, &grid);
+  int near;
+  MPI_Comm_size(node, &near);
+  if (near == ranks) { /* Open MPI 4 has no windows over TCP. */
+    MPI_Win window;
+    void *shared;
+    MPI_Win_allocate(64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &shared, &window);
+    MPI_Win_free(&window);
+  }
+  MPI_Comm_free(&grid);
+  MPI_Comm_free(&node);
   /* Twelve arguments: more than half are on the stack. */
   double mine = rank, back;
   MPI_Sendrecv(&mine, 1, MPI_DOUBLE, rank, 3, &back, 1, MPI_DOUBLE, rank, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

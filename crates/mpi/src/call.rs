@@ -4,6 +4,7 @@
 //! rest on the stack. All eight words there are passed on, whether the operation has so many arguments or not.
 
 use crate::entry::{Begins, Entry};
+use crate::launcher;
 use core::cell::Cell;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
@@ -28,6 +29,7 @@ extern "C" fn enter(entry: &Entry, caller: usize, stack: usize) -> Entered {
     let outermost = within == 0 || stack >= within;
     if outermost {
         WITHIN.set(stack);
+        launcher::look_once(caller);
         if let Begins::Call = entry.begins {
             arrives();
         }

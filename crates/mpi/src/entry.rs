@@ -38,11 +38,7 @@ impl Entry {
 
     #[cold]
     fn find(&self, caller: usize) -> *mut c_void {
-        // SAFETY: a NUL-terminated name.
-        let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
-        if found.is_null() {
-            found = self.beside(caller);
-        }
+        let found = function(self.name, caller);
         if found.is_null() {
             // The loader would have said so: nobody has this function.
             let text =
@@ -57,22 +53,36 @@ impl Entry {
         self.next.store(found, Relaxed);
         found
     }
+}
 
-    /// The function as the caller's module sees it: MPI may be there for that module only, as for Python's mpi4py.
-    fn beside(&self, caller: usize) -> *mut c_void {
-        // SAFETY: plain data, which dladdr fills; the handle is of a module that is loaded, and its count goes down again.
-        unsafe {
-            let mut info: libc::Dl_info = core::mem::zeroed();
-            if libc::dladdr(caller as *const c_void, &mut info) == 0 || info.dli_fname.is_null() {
-                return core::ptr::null_mut();
-            }
-            let module = libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
-            if module.is_null() {
-                return core::ptr::null_mut();
-            }
-            let found = libc::dlsym(module, self.name.as_ptr());
-            libc::dlclose(module);
-            found
+/// The next library's function of a name, for a caller at this address; null: nobody has it.
+pub fn function(name: &CStr, caller: usize) -> *mut c_void {
+    // SAFETY: a NUL-terminated name.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if found.is_null() { beside(name, caller) } else { found }
+}
+
+/// The variable of a name, as the program sees it: of a library's it may have a copy of its own.
+pub fn variable(name: &CStr, caller: usize) -> *mut c_void {
+    // SAFETY: a NUL-terminated name.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if found.is_null() { beside(name, caller) } else { found }
+}
+
+/// The function or variable as the caller's module sees it: MPI may be there for that module only, as for Python's mpi4py.
+fn beside(name: &CStr, caller: usize) -> *mut c_void {
+    // SAFETY: plain data, which dladdr fills; the handle is of a module that is loaded, and its count goes down again.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(caller as *const c_void, &mut info) == 0 || info.dli_fname.is_null() {
+            return core::ptr::null_mut();
         }
+        let module = libc::dlopen(info.dli_fname, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
+        if module.is_null() {
+            return core::ptr::null_mut();
+        }
+        let found = libc::dlsym(module, name.as_ptr());
+        libc::dlclose(module);
+        found
     }
 }

@@ -10,4 +10,5 @@
 
 mod call;
 mod entry;
+mod launcher;
 mod names;

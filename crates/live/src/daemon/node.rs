@@ -24,12 +24,12 @@ const INTERVAL: &str = "500ms";
 /// started if there is none. Returns if that is not possible.
 pub fn join(at: Option<&Path>, program: &Program) -> Result<std::convert::Infallible, Error> {
     let path = program::check(&program.name)?;
-    let mpi = find_mpi(&find_runtime()?)?;
     let socket = at.map_or_else(client::socket, Path::to_path_buf);
     let mut command = Command::new(&path);
     command.arg0(&program.name).args(&program.args);
-    match session(at, &socket) {
-        Ok((session, runtime)) => {
+    let prepared = find_runtime().and_then(|runtime| find_mpi(&runtime));
+    match prepared.and_then(|mpi| Ok((mpi, session(at, &socket)?))) {
+        Ok((mpi, (session, runtime))) => {
             dress(&mut command, &runtime, Some(&mpi), &session)?;
             // What has started the ranks of this node stands for the job.
             command.env(JOB, std::os::unix::process::parent_id().to_string());
