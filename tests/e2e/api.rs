@@ -2,6 +2,7 @@
 
 use hearth_tests::{Room, hearth, program, programs, run, workspace};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::Command;
 
 /// Each of these programs checks what it is told, and says `all as expected`.
@@ -44,10 +45,39 @@ fn in_fortran() {
 fn in_python() {
     let room = Room::new();
     let mut tests = room.command("/usr/bin/python3");
-    tests.args(["-B", "-m", "unittest", "-q", "test_hearth"]).env("PYTHONPATH", workspace().join("bindings/python"));
+    tests.args(["-B", "-m", "unittest", "-v", "test_hearth"]).env("PYTHONPATH", workspace().join("bindings/python"));
     tests.env("HEARTH_API_LIBRARY", programs().join("libhearth_api.so.0")).env("HEARTH", hearth());
     let ended = run(&mut tests).expect(0);
     println!("{}", ended.stderr);
+    // Behind it stands how many were skipped, if any were.
+    assert!(ended.stderr.ends_with("\nOK\n"), "not all ran (apt-get install python3-pandas):\n{}", ended.stderr);
+}
+
+/// A wheel is built and installed without asking the network, and finds the library of the folders that it was installed into.
+#[test]
+fn in_python_from_a_wheel() {
+    let room = Room::new();
+    fs::create_dir_all(room.path("prefix/lib")).expect("a folder");
+    symlink(programs().join("libhearth_api.so.0"), room.path("prefix/lib/libhearth_api.so.0")).expect("a link");
+    let using = "import hearth, numpy
+with hearth.traits(space='large-capacity'):
+    array = numpy.ones(1 << 20)
+found = hearth.residency(array)
+assert found.tiers[hearth.tiers()[hearth.tier_of_space('large-capacity')].name] == array.nbytes, found
+print(hearth.__file__)";
+    fs::write(room.path("using.py"), using).expect("writing");
+    // From a copy, as setuptools writes beside what it builds.
+    let script = "mkdir copy; cp -r $SOURCES/pyproject.toml $SOURCES/hearth copy
+                  pip() { /usr/bin/python3 -m pip --isolated --no-cache-dir \"$@\"; }
+                  pip wheel -q --no-index --no-deps --no-build-isolation -w wheels ./copy
+                  pip install -q --no-index --no-deps --target prefix/lib/python3/site-packages wheels/$WHEEL
+                  PYTHONPATH=prefix/lib/python3/site-packages /usr/bin/python3 -B using.py";
+    let mut sh = room.command("sh");
+    sh.args(["-euc", script]).env("SOURCES", workspace().join("bindings/python")).env_remove("HEARTH_API_LIBRARY");
+    // For any Python and machine, and of Hearth's version.
+    sh.env("WHEEL", concat!("hearth_memory-", env!("CARGO_PKG_VERSION"), "-py3-none-any.whl"));
+    let ended = run(&mut sh).expect(0);
+    assert!(ended.stdout.ends_with("/prefix/lib/python3/site-packages/hearth/__init__.py\n"), "{}", ended.stdout);
 }
 
 /// What a program says that its phases use is in the profile, object of malloc or variable, by the sites and the names that phases begin with.

@@ -6,7 +6,8 @@
         archive = numpy.zeros((4096, 4096))
     print(hearth.residency(archive))
 
-It needs libhearth_api.so (environment variable HEARTH_API_LIBRARY, beside this package, or on the loader's search path).
+It needs libhearth_api.so (environment variable HEARTH_API_LIBRARY, beside this package, in the folder `lib` that it is
+installed below, or on the loader's search path).
 NumPy is needed by `traits` and `empty` only, pandas by `read_profile` and `read_plan`. All sizes are bytes. What the library
 refuses is a `HearthError`; a word or number that no trait can have is a `ValueError`.
 """

@@ -4,6 +4,7 @@ import ctypes
 import os
 from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
 from pathlib import Path
+from typing import Iterator
 
 SONAME = "libhearth_api.so.0"
 MAX_TIERS = 8
@@ -62,9 +63,17 @@ def _find() -> str:
     named = os.environ.get("HEARTH_API_LIBRARY")
     if named:
         return named
+    found = (folder / name for folder in _folders() for name in (SONAME, "libhearth_api.so"))
+    return next((str(path) for path in found if path.exists()), SONAME)
+
+
+def _folders() -> Iterator[Path]:
     package = Path(__file__).resolve().parent
-    beside = [folder / name for folder in (package, package.parent) for name in (SONAME, "libhearth_api.so")]
-    return next((str(path) for path in beside if path.exists()), SONAME)
+    yield package
+    yield package.parent
+    # Installed by pip, in PREFIX/lib/python3.11/site-packages, where Hearth may be in PREFIX/lib.
+    if package.parent.name in ("site-packages", "dist-packages"):
+        yield package.parent.parent.parent
 
 
 def _load() -> ctypes.CDLL:

@@ -9,7 +9,7 @@ from typing import List
 from ._optional import need
 
 _APPLICATION = 0x48727468
-_NEWEST = 9
+_NEWEST = 11
 # SQLite has no unsigned numbers: from 2**63 on these read as negative ones.
 _UNSIGNED = ("addr", "ip", "page", "offset")
 
