@@ -224,8 +224,8 @@ typedef int (*hearth_strategy)(void *context, const hearth_request *requests, si
 
 typedef enum hearth_stage { HEARTH_ALLOCATION = 1, HEARTH_COMMIT = 2, HEARTH_MIGRATION = 3 } hearth_stage;
 
-/* Registers a strategy; NULL: Hearth's own again. What it decides goes before a required space, too: it is checked that the
- * memory is in the tier that it says. Calls that other threads have begun may still run the one before, with its context.
+/* Registers a strategy; NULL: Hearth's own again. If it sends what is required elsewhere, the call that asked it fails with
+ * HEARTH_E_STRATEGY. Calls that other threads have begun may still run the one before, with its context.
  * Errors: ARGUMENT (no hearth_stage). */
 int hearth_use(int stage, hearth_strategy strategy, void *context);
 

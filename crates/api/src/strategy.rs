@@ -99,7 +99,7 @@ impl Drop for Within {
 /// Asks the program's strategy, if it has one. The lock must not be held.
 ///
 /// # Errors
-/// [`Error::Strategy`] if it refuses, or what it says cannot be.
+/// [`Error::Strategy`] if it refuses, or what it says cannot be: also if something would not be where it must.
 pub fn ask(
     registered: Option<Registered>,
     machine: &Machine,
@@ -122,7 +122,15 @@ pub fn ask(
     if refused != 0 {
         return Err(Error::Strategy);
     }
-    raw.iter().map(|r| from_raw(r, machine.tiers().len()).ok_or(Error::Strategy)).collect()
+    let decided = |((raw, own), (_, wish, _)): ((&RawDecision, &Decision), &(usize, &Wish, usize))| {
+        from_raw(raw, machine.tiers().len()).filter(|d| !wish.required || keeps(d, own)).ok_or(Error::Strategy)
+    };
+    raw.iter().zip(&own).zip(requests).map(decided).collect()
+}
+
+/// Whether a decision leaves where it is what another one has in the space that it is for.
+fn keeps(decision: &Decision, own: &Decision) -> bool {
+    decision.tier == own.tier && (decision.partition == Partition::Whole || own.partition != Partition::Whole)
 }
 
 fn to_raw(d: &Decision) -> RawDecision {
@@ -153,6 +161,7 @@ fn from_raw(raw: &RawDecision, tiers: usize) -> Option<Decision> {
 
 #[cfg(test)]
 mod tests {
+    use super::ask as ask_for;
     use super::*;
     use crate::machine::tests::two_tiers;
 
@@ -169,13 +178,19 @@ mod tests {
         let wish = Wish::default();
         let ask = |mut tier: c_int| {
             let registered = Some(Registered(swap, (&raw mut tier).cast()));
-            let decided = ask(registered, &two_tiers(), &[(1, &wish, 0)], vec![Decision::whole(Some(0))]);
+            let decided = ask_for(registered, &two_tiers(), &[(1, &wish, 0)], vec![Decision::whole(Some(0))]);
             decided.map(|d| d[0].tier)
         };
         assert_eq!(
             [ask(1), ask(-1), ask(2), ask(-2), ask(9)].map(|d| d.ok()),
             [Some(Some(1)), Some(None), None, None, None]
         );
+        let must = Wish { required: true, ..Wish::default() };
+        let kept = |mut tier: c_int| {
+            let registered = Some(Registered(swap, (&raw mut tier).cast()));
+            ask_for(registered, &two_tiers(), &[(1, &must, 0)], vec![Decision::whole(Some(0))]).is_ok()
+        };
+        assert_eq!([0, 1, -1].map(kept), [true, false, false], "what is required stays where it must be");
         assert_eq!(not_within(), Ok(()));
         assert_eq!([0, 1, 3, 4].map(Stage::of), [None, Some(Stage::Allocation), Some(Stage::Migration), None]);
     }
