@@ -146,8 +146,12 @@ impl Engine<'_> {
             interval_s: seconds(1.0),
             awake: self.awake.map_or(0, |since| self.interval + 1 - since),
             looks: [phase, next, looks],
-            // A script that moves is asked once.
-            twice: left.is_some() && self.routines.trigger.weighs() && !self.routines.enforce.wants_all(),
+            // A script that moves is asked once. And what a group takes as its own is worth it whatever others lose by it: the sums of two searches do not tell which is
+            // better there.
+            twice: left.is_some()
+                && self.options.shares.is_none()
+                && self.routines.trigger.weighs()
+                && !self.routines.enforce.wants_all(),
             round,
             next: soon.map(|(next, _)| next),
             phase_life: phase_life.max(by_profile.unwrap_or(0.0)),
