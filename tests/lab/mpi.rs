@@ -1,11 +1,11 @@
 //! Programs of MPI on a machine with two tiers: what a rank works on after a communication is in fast memory then.
 
+use crate::daemon::printed;
 use crate::placement::{is_fast, pages, turn};
 use hearth_tests::lab::{Lab, PLATFORM};
-use hearth_tests::{Ended, hearth, program};
+use hearth_tests::{hearth, program};
 use serde_json::Value;
 use std::fs;
-use std::time::Duration;
 
 /// What every script begins with: ranks are started as root.
 const MPI: &str =
@@ -100,10 +100,8 @@ fn fast_memory_is_divided_among_ranks() {
     let hearth = hearth().to_str().expect("readable").to_string();
     lab.run(&options, &["sh", "script.sh", &hearth, &program("placed"), "mpirun.mpich"]);
     let fast = [0, 1].map(|rank| {
-        let name = format!("rank{rank}.txt");
-        let stdout = fs::read_to_string(lab.room.path(&name)).expect("it was brought back");
-        println!("{name}\n{stdout}");
-        let ended = Ended { status: 0, stdout, stderr: String::new(), took: Duration::ZERO };
+        let ended = printed(&lab, &format!("rank{rank}"));
+        println!("rank {rank}\n{}", ended.stdout);
         pages(&ended, "hot", true)[0] >> 8
     });
     println!("{fast:?} MiB, {}", fs::read_to_string(lab.room.path("daemon.txt")).unwrap_or_default());

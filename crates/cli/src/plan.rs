@@ -237,6 +237,10 @@ fn text_of(observed: &Observed) -> Option<(MayUse, String)> {
     (phases > 0).then_some((may_use, note))
 }
 
+fn sites(count: usize) -> &'static str {
+    if count == 1 { "site" } else { "sites" }
+}
+
 /// What the program's text says, and what had to be assumed.
 fn foreseen(command: &[String], with: &[(String, f64)], machine: &Platform) -> Result<(Observed, Vec<String>)> {
     let (program, arguments) = command.split_first().context("name the program after --")?;
@@ -250,14 +254,13 @@ fn foreseen(command: &[String], with: &[(String, f64)], machine: &Platform) -> R
     }
     if foreseen.sizes_unknown > 0 {
         let n = foreseen.sizes_unknown;
-        let sites = if n == 1 { "site" } else { "sites" };
-        said.push(format!("the size of {n} {sites} is not known, and taken for 1 MiB"));
+        said.push(format!("the size of {n} {} is not known, and taken for 1 MiB", sites(n)));
     }
     if foreseen.unasked > 0 {
         let n = foreseen.unasked;
-        let sites = if n == 1 { "site" } else { "sites" };
         said.push(format!(
-            "no access to {n} {sites} was found; taken to be asked for as often as others are, so that the small ones go first"
+            "no access to {n} {} was found; taken to be asked for as often as others are, so that the small ones go first",
+            sites(n)
         ));
     }
     for u in foreseen.unknowns.iter().filter(|u| u.share >= 0.01).take(MOST_UNKNOWNS) {
@@ -350,7 +353,7 @@ fn summary(policy: &dyn Policy, plan: &Plan, observed: &Observed, platform: &Pla
     let mut out = format!("hearth: {} for {}: {}\n", policy.name(), plan.platform, policy.summary());
     for tier in &summary.tiers {
         let of = tier.budget.map_or_else(String::new, |b: Bytes| format!(" of {b}"));
-        let sites = if tier.sites == 1 { "site" } else { "sites" };
+        let sites = sites(tier.sites);
         out += &format!(
             "  {:name$}  {:>6} of misses (predicted)  {:>8}{of} in {} {sites}\n",
             tier.name,
