@@ -104,6 +104,10 @@ fn measured_figures_are_kept_and_shown_later() {
         assert!((0.2..20_000.0).contains(&read), "{read} GB/s");
     }
     assert!(!json["measured"]["pairs"].as_array().unwrap().is_empty());
+    for point in json["measured"]["pairs"][0]["bandwidth"].as_array().unwrap() {
+        let [read, random] = ["read", "random_read"].map(|f| point[f].as_f64().unwrap());
+        assert!(0.05 < random && random < read, "lines in random order come slower than in their order: {point}");
+    }
 
     fs::write(&kept[0], "{").unwrap();
     assert_refused(hearth("measure", &[]).1, "`hearth platform --measure`");

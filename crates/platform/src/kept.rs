@@ -135,6 +135,7 @@ mod tests {
             read: GbPerSec(read * share),
             write: GbPerSec(read * share / 2.0),
             read_write: GbPerSec(read * share),
+            random_read: Some(GbPerSec(read * share / 4.0)),
         });
         Pair {
             cpu_node,
@@ -144,6 +145,7 @@ mod tests {
             loaded_latency_ns: Some(latency_ns * 2.0),
             loaded_bandwidth: Some(GbPerSec(read)),
             bandwidth: bandwidth.to_vec(),
+            power: None,
             notes: Vec::new(),
         }
     }

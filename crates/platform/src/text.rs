@@ -1,6 +1,6 @@
 //! A platform, and what was measured on it, as tables for people: every figure above its origin.
 
-use crate::measure::Measured;
+use crate::measure::{Measured, Watts};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use model::{Figure, Platform, Space, Tier};
 use std::collections::BTreeSet;
@@ -112,6 +112,7 @@ pub fn measured(m: &Measured, width: u16) -> String {
         "read\nGB/s",
         "write\nGB/s",
         "1R1W\nGB/s",
+        "random\nGB/s",
     ]);
     for pair in &m.pairs {
         let ns = |v: f64| format!("{v:.0} ns");
@@ -120,12 +121,29 @@ pub fn measured(m: &Measured, width: u16) -> String {
         let mut first =
             [format!("node {}", pair.cpu_node), format!("node {}", pair.memory_node), ns(pair.latency_ns), loaded];
         for p in &pair.bandwidth {
-            let [read, write, both] = [p.read, p.write, p.read_write].map(|b| b.to_string().replace(" GB/s", ""));
-            table.add_row(first.into_iter().chain([p.threads.to_string(), read, write, both]));
+            let figures = [Some(p.read), Some(p.write), Some(p.read_write), p.random_read];
+            let figures = figures.map(|b| b.map_or_else(|| "-".into(), |b| b.to_string().replace(" GB/s", "")));
+            table.add_row(first.into_iter().chain([p.threads.to_string()]).chain(figures));
             first = Default::default();
         }
     }
-    finish(table, width, 4..8) + "\n"
+    let mut text = finish(table, width, 4..9) + "\n";
+    for pair in &m.pairs {
+        let Some(power) = pair.power else { continue };
+        let of = |w: Watts| {
+            let memory = w.memory.map_or_else(|| "memory not told".into(), |m| format!("{m:.1} W of memory"));
+            format!("{:.1} W of packages, {memory}", w.package)
+        };
+        let line = format!(
+            "power: node {} reading memory of node {}: {}; idle: {}",
+            pair.cpu_node,
+            pair.memory_node,
+            of(power.reading),
+            of(power.idle)
+        );
+        text += &(wrap(&line, width) + "\n");
+    }
+    text
 }
 
 /// What makes measured figures worse than they should be, a line each.
@@ -167,4 +185,44 @@ fn wrap(line: &str, width: u16) -> String {
         }
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Machine, Pair, Point, Power};
+    use model::{Bytes, GbPerSec};
+
+    #[test]
+    fn what_an_earlier_version_did_not_measure_is_a_dash_and_power_has_its_line() {
+        let point = Point {
+            threads: 1,
+            read: GbPerSec(12.0),
+            write: GbPerSec(6.0),
+            read_write: GbPerSec(10.0),
+            random_read: None,
+        };
+        let pair = Pair {
+            cpu_node: 0,
+            memory_node: 1,
+            buffer: Bytes::mib(256),
+            latency_ns: 90.0,
+            loaded_latency_ns: None,
+            loaded_bandwidth: None,
+            bandwidth: vec![point],
+            power: Some(Power {
+                idle: Watts { package: 30.0, memory: Some(4.0) },
+                reading: Watts { package: 110.25, memory: Some(21.5) },
+            }),
+            notes: Vec::new(),
+        };
+        let machine = Machine { host: "h".into(), cpu_model: "c".into(), cpus: 1, nodes: vec![0, 1] };
+        let shown = measured(&Measured { machine, taken: 0, pairs: vec![pair] }, 120);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[2].ends_with('-'), "{shown}");
+        assert_eq!(
+            lines[3],
+            "power: node 0 reading memory of node 1: 110.2 W of packages, 21.5 W of memory; idle: 30.0 W of packages, 4.0 W of memory"
+        );
+    }
 }

@@ -7,6 +7,8 @@
 
 /// Block that every kernel works on in one call; a multiple of all step sizes.
 pub const BLOCK: usize = 256 << 10;
+/// What memory is read and written by.
+const LINE: usize = 64;
 
 /// What a streaming thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,27 +19,49 @@ pub enum Mode {
     Write,
     /// As many reads as writes (1R1W).
     ReadWrite,
+    /// Reads of lines in random order, none of which waits for another.
+    RandomRead,
 }
 
 impl Mode {
-    /// Bytes that cross the memory bus per byte of buffer.
+    /// Bytes that cross the memory bus per byte of buffer (a random read asks for a line and counts as one).
     pub fn traffic(self) -> u64 {
         if self == Mode::ReadWrite { 2 } else { 1 }
     }
 
-    /// Goes once over a block.
+    /// The `turn`th block's worth of work: goes once over that block, round and round, or reads as many lines anywhere.
     ///
     /// # Safety
-    /// `block` points to [`BLOCK`] bytes, 64-byte aligned, readable and writable, that nobody holds a reference to.
-    pub unsafe fn run(self, block: *mut u8) {
+    /// `start` points to `blocks` times [`BLOCK`] bytes (one at least), 64-byte aligned, readable and writable, that nobody holds a
+    /// reference to.
+    pub unsafe fn run(self, start: *mut u8, blocks: usize, turn: u64) {
+        let block = start.wrapping_add(turn as usize % blocks * BLOCK);
         // SAFETY: as promised by the caller.
         unsafe {
             match self {
                 Mode::Read => read(block),
                 Mode::Write => write(block),
                 Mode::ReadWrite => read_write(block),
+                Mode::RandomRead => random_read(start, blocks, turn),
             }
         }
+    }
+}
+
+/// Reads a word of as many lines as a block has, anywhere in all blocks: where the next one is does not depend on what was read, so
+/// that as many are on their way at once as the processor can follow.
+///
+/// # Safety
+/// As [`Mode::run`].
+unsafe fn random_read(start: *mut u8, blocks: usize, turn: u64) {
+    let lines = (blocks * (BLOCK / LINE)) as u64;
+    // Knuth's linear congruential generator (MMIX); its upper half is random enough to tell no prefetcher what comes.
+    let mut state = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..BLOCK / LINE {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let line = ((state >> 32) * lines) >> 32;
+        // SAFETY: `line` is below `lines`.
+        unsafe { start.add(line as usize * LINE).cast::<u64>().read_volatile() };
     }
 }
 
@@ -159,12 +183,14 @@ mod tests {
         let mut block = Box::new(Block([7; BLOCK]));
         let p = block.0.as_mut_ptr();
         // SAFETY: one aligned block of our own.
-        unsafe { Mode::Read.run(p) };
+        unsafe { Mode::Read.run(p, 1, 3) };
+        // SAFETY: as above.
+        unsafe { Mode::RandomRead.run(p, 1, 3) };
         assert!(block.0.iter().all(|&b| b == 7));
         for mode in [Mode::Write, Mode::ReadWrite] {
             block.0.fill(7);
             // SAFETY: as above.
-            unsafe { mode.run(block.0.as_mut_ptr()) };
+            unsafe { mode.run(block.0.as_mut_ptr(), 1, 3) };
             assert!(block.0.chunks_exact(8).all(|word| word != [7; 8]), "{mode:?}");
         }
     }

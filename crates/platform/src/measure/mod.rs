@@ -2,14 +2,15 @@
 //!
 //! The method is that of Intel's Memory Latency Checker as H2M uses it (Klinkenberg et al., 2023, section 3.2): pinned threads, one per
 //! core before a second one on any core; *idle latency* by one thread that follows a random cycle of pointers;
-//! *bandwidth* read-only, write-only and 1R1W by 1, 2, 4, ... threads; *loaded latency* by a pointer chase beside
-//! read-only streams on all other CPUs of the node.
+//! *bandwidth* read-only, write-only, 1R1W and of random reads by 1, 2, 4, ... threads; *loaded latency* by a pointer chase beside
+//! read-only streams on all other CPUs of the node; *power* while all CPUs of the node read (section 3.3).
 //!
 //! The buffers are eight times all last-level caches together where memory allows, on huge pages where the kernel
 //! allows. What could not be had is said in [`Pair::notes`].
 
 mod buffer;
 mod kernels;
+mod power;
 
 use crate::error::Error;
 use crate::facts::{Facts, Node};
@@ -21,12 +22,16 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+pub use power::Watts;
+
 /// Wanted size of a buffer in units of all last-level caches together; below half of it a note says so.
 const CACHES: u64 = 8;
 /// Smallest and largest buffer wanted.
 const BUFFER_RANGE: (u64, u64) = (64 << 20, 1 << 30);
 /// A bandwidth is the better of two runs of this length.
 const RUN: Duration = Duration::from_millis(200);
+/// Power is the mean over this long: the counters are brought up to date every millisecond or so.
+const POWER_RUN: Duration = Duration::from_millis(500);
 /// A thread that had less of its CPU than this was disturbed.
 const UNDISTURBED: f64 = 0.9;
 /// Steps of one run of the idle chase; the median of three runs counts.
@@ -73,6 +78,9 @@ pub struct Pair {
     pub loaded_bandwidth: Option<GbPerSec>,
     /// Bandwidth by number of threads.
     pub bandwidth: Vec<Point>,
+    /// Power with nothing to do, and while all CPUs of the node read; `None` where the machine does not tell.
+    #[serde(default)]
+    pub power: Option<Power>,
     /// What makes the figures worse than they should be, one sentence each.
     pub notes: Vec<String>,
 }
@@ -88,6 +96,18 @@ pub struct Point {
     pub write: GbPerSec,
     /// As many reads as writes, both counted.
     pub read_write: GbPerSec,
+    /// Reads of lines in random order, many at a time, whole lines counted. `None` if measured by an earlier version.
+    #[serde(default)]
+    pub random_read: Option<GbPerSec>,
+}
+
+/// What a machine takes with and without streams of reads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Power {
+    /// With nothing of Hearth's running.
+    pub idle: Watts,
+    /// While all CPUs of the node read.
+    pub reading: Watts,
 }
 
 impl Pair {
@@ -181,7 +201,7 @@ fn pair(
             Ok(GbPerSec(round(better.bandwidth)))
         };
         let (read, write, read_write) = (best(Mode::Read)?, best(Mode::Write)?, best(Mode::ReadWrite)?);
-        bandwidth.push(Point { threads, read, write, read_write });
+        bandwidth.push(Point { threads, read, write, read_write, random_read: Some(best(Mode::RandomRead)?) });
     }
     let (mut loaded_latency_ns, mut loaded_bandwidth) = (None, None);
     if cpus.len() > 1 {
@@ -192,6 +212,19 @@ fn pair(
         loaded_bandwidth = Some(GbPerSec(round(load.bandwidth)));
         undisturbed = undisturbed.min(load.cpu_share);
     }
+    let power = match power::Meter::find() {
+        Ok(Some(meter)) => {
+            progress("power");
+            let idle = meter.while_waiting(POWER_RUN);
+            let (_, reading) = stream(cpus, &streams, Mode::Read, || meter.while_waiting(POWER_RUN))?;
+            Some(Power { idle, reading })
+        }
+        Ok(None) => None,
+        Err(why) => {
+            notes.push(why);
+            None
+        }
+    };
     if undisturbed < UNDISTURBED {
         notes.push(
             "other programs took CPU time meanwhile: bandwidths are too low; measure again on an idle machine".into(),
@@ -205,6 +238,7 @@ fn pair(
         loaded_latency_ns,
         loaded_bandwidth,
         bandwidth,
+        power,
         notes,
     })
 }
@@ -300,8 +334,8 @@ fn stream<R>(cpus: &[u32], buffer: &Buffer, mode: Mode, meanwhile: impl FnOnce()
 fn stream_until(stop: &AtomicBool, (start, blocks): (*mut u8, usize), mode: Mode) -> Load {
     let (mut done, begin, cpu_begin) = (0u64, Instant::now(), cpu_time());
     while !stop.load(Relaxed) && blocks > 0 {
-        // SAFETY: one block of this thread's own slice.
-        unsafe { mode.run(start.add(done as usize % blocks * BLOCK)) };
+        // SAFETY: this thread's own slice.
+        unsafe { mode.run(start, blocks, done) };
         done += 1;
     }
     let (elapsed, cpu) = (begin.elapsed().as_nanos() as f64, (cpu_time() - cpu_begin).as_nanos() as f64);
