@@ -903,6 +903,79 @@ class Summary {
     bool walks;
   };
 
+  // A sum of what is the same in all turns of all loops, and of steps: by how much it changes in each of so many turns.
+  struct Walk {
+    std::string start;
+    std::vector<std::pair<std::string, std::string>> steps;
+  };
+
+  // Takes an expression, so often, as such a sum.
+  bool linear(const SCEV *s, const Loop *outermost, const std::string &factor, Walk &walk, unsigned depth = 0) {
+    if (depth > DEEPEST || factor.size() > LONGEST)
+      return false;
+    if (!outermost || evolution.isLoopInvariant(s, outermost)) {
+      std::string text = reckoned(s, 0);
+      if (text != "0")
+        walk.start = binary("+", walk.start, times(factor, text));
+      return walk.start.size() <= LONGEST;
+    }
+    switch (s->getSCEVType()) {
+    case scTruncate:
+    case scZeroExtend:
+    case scSignExtend:
+    case scPtrToInt:
+      return linear(cast<SCEVCastExpr>(s)->getOperand(), outermost, factor, walk, depth + 1);
+    case scAddExpr:
+      return all_of(s->operands(), [&](const SCEV *o) { return linear(o, outermost, factor, walk, depth + 1); });
+    case scMulExpr: {
+      const SCEV *varying = nullptr;
+      std::string by = factor;
+      for (const SCEV *o : s->operands()) {
+        if (evolution.isLoopInvariant(o, outermost))
+          by = times(by, reckoned(o, 0));
+        else if (varying)
+          return false;
+        else
+          varying = o;
+      }
+      return linear(varying, outermost, by, walk, depth + 1);
+    }
+    case scAddRecExpr: {
+      auto *r = cast<SCEVAddRecExpr>(s);
+      if (!r->isAffine() || !evolution.isLoopInvariant(r->getStepRecurrence(evolution), outermost))
+        return false;
+      std::string by = times(factor, reckoned(r->getStepRecurrence(evolution), 0));
+      walk.steps.emplace_back(by, turns(r->getLoop()));
+      return by.size() <= LONGEST && linear(r->getStart(), outermost, factor, walk, depth + 1);
+    }
+    default:
+      return false;
+    }
+  }
+
+  // Where in its object an access is, over all turns: its first address, and for each loop by how much it changes and how often, a tab before each. Empty: anywhere.
+  std::string part(const Access &a) {
+    auto *base = dyn_cast<SCEVUnknown>(evolution.getPointerBase(a.address));
+    const Loop *outermost = loops.getLoopFor(a.at->getParent());
+    if (outermost)
+      outermost = outermost->getOutermostLoop();
+    if (!base || (outermost && !outermost->isLoopInvariant(base->getValue())))
+      return "";
+    const SCEV *away = evolution.getMinusSCEV(a.address, base);
+    Walk walk{address(base->getValue(), 0), {}};
+    if (isa<SCEVCouldNotCompute>(away) || !linear(away, outermost, "1", walk))
+      return "";
+    std::vector<std::string> all = {once(walk.start)};
+    for (const auto &[by, turns] : walk.steps) {
+      all.push_back(once(by));
+      all.push_back(once(turns));
+    }
+    std::string text;
+    for (const std::string &one : all)
+      text += "\t" + one;
+    return text;
+  }
+
   // Steps of all loops that an address follows.
   void steps(const SCEV *s, SmallVectorImpl<const SCEV *> &all) {
     while (auto *r = dyn_cast<SCEVAddRecExpr>(s)) {
@@ -1114,13 +1187,13 @@ class Summary {
         a.lines = "0";
       else
         brought.push_back(&a);
-      access(a.store ? "s" : "l", a.count, a.lines, a.walks, a.pointer, *a.at);
+      access(a.store ? "s" : "l", a.count, a.lines, a.walks, a.pointer, *a.at, there ? "" : part(a));
     }
   }
 
-  void access(StringRef kind, const std::string &n, const std::string &in_lines, bool walks, const Value *p, const Instruction &at) {
+  void access(StringRef kind, const std::string &n, const std::string &in_lines, bool walks, const Value *p, const Instruction &at, const std::string &part = "") {
     std::string often = once(n), lines_of = once(in_lines), base = once(address(base_of(p), 0)), now = moments(at);
-    out << "M\t" << kind << '\t' << often << '\t' << lines_of << '\t' << (walks ? "walks" : "jumps") << '\t' << base << '\t' << (now == latest ? "=" : now) << '\n';
+    out << "M\t" << kind << '\t' << often << '\t' << lines_of << '\t' << (walks ? "walks" : "jumps") << '\t' << base << '\t' << (now == latest ? "=" : now) << part << '\n';
     latest = now;
   }
 

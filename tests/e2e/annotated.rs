@@ -402,6 +402,25 @@ fn plans_are_made_of_loops_without_a_profile() {
     assert_eq!(fast, [8_000_000, 8_000_000], "{landing:?}");
 }
 
+/// Of static arrays as large as the largest problem what is asked for takes room, and the hot part of one goes to the fast memory by itself.
+#[test]
+fn parts_of_static_arrays_are_told_apart_by_the_text() {
+    let room = Room::new();
+    for level in ["-O0", "-O3"] {
+        compile(&room, level, "hearth-cc", &["parts.c"], &[level], "app").expect(0);
+        let out = format!("plan{level}.toml");
+        let options = ["plan", "--static", "--platform", "cxl-expander", "--set", "llc=1MiB", "--policy", "exact"];
+        let program = room.path(level).join("app").display().to_string();
+        let args = ["--fast", "9MiB", "-o", &out, "--", &program, "1048576", "10"];
+        room.hearth(&[&options[..], &args].concat()).expect(0);
+        let plan = fs::read_to_string(room.path(&out)).expect("the plan");
+        println!("{plan}");
+        // 64 MiB in 64 parts, of which the hot 8 MiB begin at 16 MiB; the other array's 16 MiB are touched once.
+        assert!(plan.contains("parts = \"16-23\""), "{plan}");
+        assert!(plan.contains("resident = \"16 MiB\"") || plan.contains("resident = 16_777_2"), "{plan}");
+    }
+}
+
 #[test]
 fn what_no_text_tells_is_said() {
     let room = Room::new();

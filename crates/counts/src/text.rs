@@ -3,7 +3,8 @@
 //! - `F name`: a function begins. `X number formula`: from here on this formula is spoken of as `#number` in it.
 //! - `N number turns`: a loop.
 //! - `C number count callee positions moments loops given...`: a call. Positions are those it adds to the call path, innermost first, 0 where the path ends.
-//! - `M l|s count lines walks|jumps base moments`: loads or stores, the lines they ask for, and of what; moments `=` are those of the access before.
+//! - `M l|s count lines walks|jumps base moments [first [step turns]...]`: loads or stores, the lines they ask for, and of what; moments `=` are those of the
+//!   access before. They begin at the address `first`, which changes by such steps as loops turn.
 //! - `W address value`: what is written there.
 //! - `V value`: what it gives back. `E moments`: the last ones before it ends.
 //! - `L n`: call paths have so many positions at most.
@@ -55,8 +56,19 @@ pub struct Access {
     pub walks: bool,
     /// An address in the object.
     pub base: Formula,
+    /// Where in it they lie; none: anywhere.
+    pub part: Option<Part>,
     /// As of a call.
     pub after: Vec<i32>,
+}
+
+/// Where in an object accesses lie.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// The first address.
+    pub first: Formula,
+    /// For each loop, bytes from one turn to the next, and turns.
+    pub steps: Vec<[Formula; 2]>,
 }
 
 /// A function.
@@ -159,6 +171,12 @@ impl Function {
         }
     }
 
+    fn part(&self, words: &[&str]) -> Option<Part> {
+        let (first, steps) = words.split_first()?;
+        let step = |pair: &[&str]| Some([self.formula(pair.first()?)?, self.formula(pair.get(1)?)?]);
+        Some(Part { first: self.formula(first)?, steps: steps.chunks(2).map(step).collect::<Option<_>>()? })
+    }
+
     fn take(&mut self, words: &[&str]) -> Option<()> {
         match *words {
             ["X", number, formula] => {
@@ -197,7 +215,7 @@ impl Function {
                 };
                 self.calls.push(call);
             }
-            ["M", kind, count, lines, how, base, after] => {
+            ["M", kind, count, lines, how, base, after, ref part @ ..] => {
                 if after != "=" {
                     self.latest = numbers(after);
                 }
@@ -207,6 +225,7 @@ impl Function {
                     lines: self.formula(lines)?,
                     walks: how == "walks",
                     base: self.formula(base)?,
+                    part: self.part(part),
                     after: self.latest.clone(),
                 };
                 self.accesses.push(access);
@@ -241,10 +260,14 @@ mod tests {
     #[test]
     fn a_section_is_read_and_what_is_damaged_is_left_out() {
         let section = "G\tn\t8\nK\tn\t0\t5\nF\tmain\nN\t0\t10\nX\t0\t* 8 @ gn\nC\t0\t1\tmalloc\t7,8,0\t-1\t0\t#0\nC\t1\tx y\t? r0\t\t0\t\tp0\t+\n\
-            M\ts\t10\t1.25\twalks\tr0\t0,1\nM\ts\tnone\t1\twalks\tr0\t1\nM\tl\t10\t0\twalks\tr0\t=\nM\ts\t10\nW\tgn\t3\nV\t0\nE\t1\nF\tmain\n\0nonsense\nG\n";
+            M\ts\t10\t1.25\twalks\tr0\t0,1\nM\ts\tnone\t1\twalks\tr0\t1\nM\tl\t10\t0\twalks\tr0\t=\t+ r0 8\t#0\t10\nM\ts\t10\nW\tgn\t3\nV\t0\nE\t1\nF\tmain\n\0nonsense\nG\n";
         let text = Text::read(section.as_bytes());
         assert_eq!(text.variables["n"].holds, [(0, 5.0)]);
         let main = &text.functions["main"];
+        assert_eq!(main.accesses[0].part, None);
+        let formula = |text| Formula::read(text).unwrap();
+        let part = Part { first: formula("+ r0 8"), steps: vec![[formula("* 8 @ gn"), formula("10")]] };
+        assert_eq!(main.accesses[1].part, Some(part));
         assert_eq!((main.calls.len(), main.accesses.len(), main.writes.len(), &main.last[..]), (2, 2, 1, &[1][..]));
         assert_eq!(Some(&main.calls[0].given[0]), Formula::read("* 8 @ gn").as_ref());
         assert_eq!((&main.calls[0].positions[..], main.calls[0].ends), (&[7, 8][..], true));

@@ -7,9 +7,14 @@
 
 use crate::formula::{Formula, One, Turns, Two};
 use crate::library::{self, Known};
-use crate::text::{Callee, Function, Text};
+use crate::text::{Callee, Function, Part, Text};
+use model::{Bytes, SizeClass};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+/// Bytes that an access is of.
+const WORD: f64 = 8.0;
+/// Stretches of an object that are told apart.
+const MOST_STRETCHES: usize = 64;
 /// Times the program is gone through: pointers that lie in what pointers lead to need one more for each step.
 const PASSES: usize = 4;
 /// Deeper calls are left out, and so are those after this many: what is asked there is asked rarely, or by a recursion that cannot be seen to end.
@@ -71,6 +76,60 @@ impl Asked {
     }
 }
 
+/// Where in an object it is asked for, as far as the text tells.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// Stretches that are asked for, from and to, in bytes from its beginning: in order, and apart from each other.
+    pub stretches: Vec<(f64, f64)>,
+    /// Lines that loads and stores ask for, by chunk: of a large object, whose size is known.
+    pub chunks: Vec<[f64; 2]>,
+    /// Lines that are in none of them, as nobody knows where they are.
+    pub elsewhere: f64,
+}
+
+impl Parts {
+    /// So many lines of these bytes of an object of this size.
+    fn add(&mut self, (from, to): (f64, f64), lines: f64, store: bool, size: f64) {
+        let (from, to) = (from.clamp(0.0, size), to.clamp(0.0, size));
+        if to <= from {
+            self.elsewhere += lines;
+            return;
+        }
+        self.stretch(from, to);
+        if let Some(class) = SizeClass::of(Bytes(size as u64)) {
+            self.chunks.resize(SizeClass::MOST, [0.0; 2]);
+            for at in class.all() {
+                let (a, b) = (at.offset().0 as f64, (at.offset() + class.chunk()).0 as f64);
+                self.chunks[at.number()][usize::from(store)] +=
+                    lines * (to.min(b) - from.max(a)).max(0.0) / (to - from);
+            }
+        }
+    }
+
+    fn stretch(&mut self, mut from: f64, mut to: f64) {
+        self.stretches.retain(|&(a, b)| {
+            let apart = b < from || a > to;
+            if !apart {
+                (from, to) = (from.min(a), to.max(b));
+            }
+            apart
+        });
+        let at = self.stretches.partition_point(|s| s.0 < from);
+        self.stretches.insert(at, (from, to));
+        // What lies in very many places lies everywhere between them.
+        if self.stretches.len() > MOST_STRETCHES {
+            let nearest = (1..self.stretches.len())
+                .min_by(|&a, &b| {
+                    let gap = |n: usize| self.stretches[n].0 - self.stretches[n - 1].1;
+                    gap(a).total_cmp(&gap(b))
+                })
+                .unwrap_or(1);
+            self.stretches[nearest - 1].1 = self.stretches[nearest].1;
+            self.stretches.remove(nearest);
+        }
+    }
+}
+
 /// An object.
 #[derive(Clone, Debug)]
 pub struct Object {
@@ -88,6 +147,8 @@ pub struct Object {
     pub in_turn: Option<f64>,
     /// What is asked of it.
     pub asked: Asked,
+    /// And where.
+    pub parts: Parts,
     /// The moments (number of a mark, 0: the beginning) after which it may be asked for.
     pub moments: BTreeSet<usize>,
 }
@@ -243,7 +304,7 @@ impl<'a> Walk<'a> {
             self.anything.clear();
             self.astray = false;
             for object in &mut self.objects {
-                object.asked = Asked::default();
+                (object.asked, object.parts) = (Asked::default(), Parts::default());
                 if matches!(object.kind, Kind::Heap(_)) {
                     (object.number, object.total, object.in_turn) = (0.0, 0.0, None);
                 }
@@ -269,6 +330,7 @@ impl<'a> Walk<'a> {
             made_in: vec![],
             in_turn: None,
             asked: Asked::default(),
+            parts: Parts::default(),
             moments: BTreeSet::new(),
         });
         n
@@ -373,6 +435,7 @@ impl<'a> Walk<'a> {
             if count.is_nan() || count <= RAREST {
                 continue;
             }
+            let part = access.part.as_ref().and_then(|part| self.part(part, frame));
             let share = 1.0 / base.objects.len().max(1) as f64;
             for name in &asking {
                 self.assumed.entry(name.clone()).or_default().lines += lines;
@@ -390,11 +453,31 @@ impl<'a> Walk<'a> {
                         object.asked.load_lines[how] += lines * share;
                     }
                 }
+                match (part, object.bytes) {
+                    (Some((of, part)), Some(size)) if of == n => {
+                        object.parts.add(part, lines * share, access.store, size);
+                    }
+                    _ => object.parts.elsewhere += lines * share,
+                }
                 if !asking.is_empty() {
                     object.asked.assumed += lines * share;
                 }
             }
         }
+    }
+
+    /// The object that these accesses are to, if they are to one, and the bytes in it, from and to.
+    fn part(&mut self, part: &Part, frame: &Frame<'_>) -> Option<(usize, (f64, f64))> {
+        let first = self.value(&part.first, frame);
+        let [object] = first.objects[..] else { return None };
+        let mut from = first.number?;
+        let mut to = from + WORD;
+        for [by, turns] in &part.steps {
+            let way = self.number(by, frame)? * (self.number(turns, frame)? - 1.0).max(0.0);
+            from += way.min(0.0);
+            to += way.max(0.0);
+        }
+        Some((object, (from, to)))
     }
 
     fn moments(&self, name: &str, after: &[i32]) -> BTreeSet<usize> {
@@ -825,4 +908,30 @@ fn two(op: Two, a: Value, b: Value) -> Value {
         _ => (number, vec![]),
     };
     Value { number: number.filter(|n| n.is_finite()), objects }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_that_touch_are_one_and_lines_lie_in_their_chunks() {
+        let mib = f64::from(1 << 20);
+        let mut parts = Parts::default();
+        parts.add((8.0 * mib, 12.0 * mib), 100.0, false, 64.0 * mib);
+        parts.add((40.0 * mib, 44.0 * mib), 30.0, true, 64.0 * mib);
+        parts.add((12.0 * mib, 14.0 * mib), 10.0, false, 64.0 * mib);
+        parts.add((70.0 * mib, 80.0 * mib), 1.0, false, 64.0 * mib);
+        assert_eq!(parts.stretches, [(8.0 * mib, 14.0 * mib), (40.0 * mib, 44.0 * mib)]);
+        assert_eq!(parts.elsewhere, 1.0, "behind its end");
+        // Chunks of 4 MiB.
+        assert_eq!(parts.chunks[2], [100.0, 0.0]);
+        assert_eq!((parts.chunks[3], parts.chunks[10]), ([10.0, 0.0], [0.0, 30.0]));
+        assert_eq!(parts.chunks.iter().flatten().sum::<f64>(), 140.0);
+        for n in 0..1000 {
+            parts.stretch(f64::from(n * 100), f64::from(n * 100 + n % 7));
+        }
+        assert!(parts.stretches.len() <= MOST_STRETCHES);
+        assert!(parts.stretches.windows(2).all(|w| w[0].1 < w[1].0));
+    }
 }
