@@ -16,6 +16,14 @@ case $1 in
       ip -n "$HOSTS$host" address add "10.77.0.$host/24" dev cable
       ip -n "$HOSTS$host" link set cable up
     done
+    # It takes a moment until it carries anything.
+    for host in 1 2; do
+      tries=0
+      while [ "$tries" -lt 50 ] && ! ip -n "$HOSTS$host" link show cable | grep -q 'state UP'; do
+        tries=$((tries + 1))
+        sleep 0.1
+      done
+    done
     ;;
   down)
     for host in 1 2; do ip netns del "$HOSTS$host" || true; done
