@@ -219,10 +219,82 @@ fn what_is_not_annotated_has_call_stacks_beside_it() {
     // Both are.
     cc("hearth-cc", &["-O2", "annotated.c", "./libshared.so", "-o", "both"]);
     assert_eq!(count(&of("both"), true), 6);
-    // Linked by someone who does not export the variable.
-    cc("hearth-cc", &["-O2", "-c", "annotated.c", "-o", "main.o"]);
+    // Linked by someone who does not export the variable: that is said, and a plan by its call stacks is left as it is.
+    cc("hearth-cc", &["-O2", "-g", "-c", "annotated.c", "-o", "main.o"]);
     cc("gcc", &["main.o", "more.o", "-o", "unheard"]);
     assert_eq!(count(&of("unheard"), true), 0);
+    let recorded = room.record(&["--sampler", "none"], "p.hearth", &["./unheard"]).expect(0).stderr;
+    let said =
+        "unheard has files that hearth-cc compiled, but was linked without --export-dynamic-symbol=__hearth_path";
+    assert!(recorded.split_whitespace().collect::<Vec<_>>().join(" ").contains(said), "{recorded}");
+    room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "100MiB", "-o", "p.toml"]).expect(0);
+    room.hearth(&["run", "--plan", "p.toml", "--json", "landed.json", "--", "./unheard"]).expect(0);
+    let landed = landing(&room);
+    assert!(landed.unmatched.is_empty() && landed.sites.len() >= 4, "{landed:?}");
+}
+
+fn landing(room: &Room) -> Landing {
+    serde_json::from_str(&fs::read_to_string(room.path("landed.json")).expect("the summary")).expect("a landing")
+}
+
+/// A call path goes through a program and its libraries: whoever tells of it knows the lines of all of them, and so does a plan without a profile.
+#[test]
+fn paths_go_through_libraries() {
+    let room = Room::new();
+    let cc = |arguments: &[&str]| run(room.command(compilers().join("hearth-cc")).args(arguments)).expect(0);
+    for source in C {
+        fs::copy(workspace().join("tests/programs").join(source), room.path(source)).expect("copying");
+    }
+    fs::write(room.path("other.c"), "int other(void) { return 1; }\n").expect("writing");
+    cc(&["-O2", "-fPIC", "-shared", "annotated_more.c", "-o", "libmore.so"]);
+    let here = format!("-Wl,-rpath,{}", room.path(".").display());
+    cc(&["-O2", "annotated.c", "-L.", "-lmore", &here, "-o", "app"]);
+    room.record(&["--sampler", "none"], "p.hearth", &["./app"]).expect(0);
+    let observed = room.observed("p.hearth");
+    let large: Vec<_> = observed.sites.iter().filter(|s| s.peak.0 >= 8 << 20).collect();
+    assert_eq!(large.len(), 6);
+    for frame in large.iter().flat_map(|s| &s.site.frames) {
+        assert!(!frame.source.is_empty(), "{frame:?} of {large:?}");
+    }
+    let text = room.hearth(&["report", "p.hearth"]).expect(0).stdout;
+    assert!(text.contains("make_vector (annotated_more.c:4), from main (annotated.c:21:15)"), "{text}");
+    // The library is rebuilt from more.
+    room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "100MiB", "-o", "p.toml"]).expect(0);
+    cc(&["-O0", "-fPIC", "-shared", "annotated_more.c", "other.c", "-o", "libmore.so"]);
+    room.hearth(&["run", "--plan", "p.toml", "--json", "landed.json", "--", "./app"]).expect(0);
+    let landed = landing(&room);
+    assert!(landed.unmatched.is_empty(), "{landed:?}");
+    // What the library allocates is known to a plan by the text.
+    let plan =
+        ["plan", "--static", "--platform", "cxl-expander", "--fast", "20MiB", "-o", "static.toml", "--", "./app"];
+    room.hearth(&plan).expect(0);
+    let plan = fs::read_to_string(room.path("static.toml")).expect("the plan");
+    assert!(plan.contains("make_vector @ annotated_more.c:4"), "{plan}");
+}
+
+/// Annotated code that is loaded later: into a program that has the variable it is heard, into one that has none its sites are call stacks.
+#[test]
+fn libraries_are_loaded_later() {
+    let room = Room::new();
+    let programs = workspace().join("tests/programs");
+    let source = |name: &str| programs.join(name).display().to_string();
+    for (name, size) in [("a", "300000"), ("b", "500000")] {
+        let defines = [format!("-DNAME={name}"), format!("-DSIZE={size}")];
+        let out = format!("plugin_{name}.so");
+        let mut command = room.command(compilers().join("hearth-cc"));
+        run(command.args(["-O1", "-g", "-fPIC", "-shared", &source("plugin.c"), "-o", &out]).args(&defines)).expect(0);
+    }
+    for (compiler, heard) in [(compilers().join("hearth-cc"), true), ("gcc".into(), false)] {
+        run(room.command(compiler).args(["-O1", "-g", &source("dlopen.c"), "-o", "loads", "-ldl"])).expect(0);
+        let plain = room.plain(&["./loads", "--turns", "12"]).expect(0).stdout;
+        let recorded = room.record(&["--sampler", "none"], "p.hearth", &["./loads", "--turns", "12"]).expect(0);
+        assert_eq!(recorded.stdout, plain);
+        let observed = room.observed("p.hearth");
+        let of_plugins: Vec<_> = observed.sites.iter().filter(|s| s.largest.0 >= 300_000).collect();
+        let said = |s: &&model::SiteUse| s.site.frames.iter().all(|f| f.module.as_ref().is_some_and(|m| m.is_source()));
+        assert!(of_plugins.len() >= 2 && of_plugins.iter().all(|s| said(s) == heard), "{heard}: {of_plugins:?}");
+        assert_eq!(of_plugins.iter().map(|s| s.objects).sum::<u64>(), 60, "five a turn");
+    }
 }
 
 #[test]
@@ -258,6 +330,13 @@ fn positions_of_one_number_are_told_by_who_meets_them() {
         assert!(said.contains("so their objects count as one site; rename one"), "{said}");
     };
     told(&room.hearth(&["sites", "app"]).expect(0).stderr);
+    // Whoever links it hears of it at once, if `hearth` is there.
+    let folder = hearth_tests::hearth().parent().expect("a folder").display().to_string();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    let source = workspace().join("tests/programs/colliding.c").display().to_string();
+    let linked =
+        room.command(compilers().join("hearth-cc")).args(["-O2", &source, "-o", "linked"]).env("PATH", path).output();
+    told(&String::from_utf8_lossy(&linked.expect("it runs").stderr));
     let recorded = room.record(&["--sampler", "none"], "p.hearth", &["./app"]).expect(0);
     told(&recorded.stderr);
     assert_eq!(recorded.stdout, "ab\n");
@@ -314,6 +393,23 @@ fn what_the_compilers_cannot_do_is_said_and_the_build_goes_on() {
     fs::copy(&hearth_cc, &alone).expect("copying");
     let said = cc(&alone, &["x.c", "-o", "x"], &[]).expect(0).stderr;
     assert!(said.contains("libhearth_sites.so is missing") && room.path("x").exists(), "{said}");
+    // A pass that is none, or one for another LLVM.
+    fs::write(room.path("libhearth_sites.so"), "damaged").expect("writing");
+    fs::remove_file(room.path("x")).expect("it was built");
+    let said = cc(&alone, &["x.c", "-o", "x"], &[]).expect(0).stderr;
+    assert!(said.contains("cannot load") && said.contains("call stacks") && room.path("x").exists(), "{said}");
+    let fortran = room.path("hearth-fc");
+    fs::copy(&hearth_cc, &fortran).expect("copying");
+    fs::write(room.path("y.f90"), "end\n").expect("writing");
+    let said = cc(&fortran, &["y.f90", "-o", "y"], &[]).expect(0).stderr;
+    assert!(said.contains("cannot load") && said.contains("call stacks") && room.path("y").exists(), "{said}");
+    // An error of the source's is one.
+    fs::write(room.path("wrong.c"), "int main(void) { return nothing; }\n").expect("writing");
+    let said = cc(&hearth_cc, &["wrong.c"], &[]).expect(1).stderr;
+    assert!(said.contains("nothing") && !said.contains("hearth-cc:"), "{said}");
+    let missing =
+        cc(&compilers().join("hearth-fc"), &["y.f90"], &[("HEARTH_COMPILER", "flang-that-is-not")]).expect(127).stderr;
+    assert!(missing.contains("flang-19"), "{missing}");
     // Nothing is said of what goes well, and warnings are the source's only.
     let quiet = cc(&hearth_cc, &["-Wall", "-Wextra", "-Werror", "-c", "x.c"], &[]).expect(0).stderr;
     assert_eq!(quiet, "");
@@ -396,8 +492,7 @@ fn plans_are_made_of_loops_without_a_profile() {
     room.hearth(&[&["plan", "--static"], &args[..]].concat()).expect(0);
     let run = ["run", "--plan", "here.toml", "--json", "landed.json", "--", "-O3/app", "1000000", "2"];
     room.hearth(&run).expect(0);
-    let landing: Landing =
-        serde_json::from_str(&fs::read_to_string(room.path("landed.json")).expect("the summary")).expect("a landing");
+    let landing = landing(&room);
     let fast: Vec<u64> = landing.sites.iter().map(|s| s.placed[0].0).filter(|b| *b > 0).collect();
     assert_eq!(fast, [8_000_000, 8_000_000], "{landing:?}");
 }
@@ -672,7 +767,8 @@ fn phases_say_what_they_may_use() {
         "--platform",
         "cxl-expander",
         "--policy",
-        "phase-local",
+        // One that does without a timeline: the run is short on a fast machine.
+        "phase-global",
         "--fast",
         "9MiB",
         "-o",

@@ -1,7 +1,7 @@
 //! Names of sites that the engine tells of in binary form: looked up here, with the rights of who looks.
 
 use model::{Module, Site, SiteId, SourceLine};
-use record::symbols;
+use record::{annotated, symbols};
 use std::collections::HashMap;
 
 /// Names that are known so far.
@@ -22,9 +22,15 @@ impl Names {
                 unknown.entry(module.clone()).or_default().push(frame.offset);
             }
         }
+        let source: Vec<Module> = self.lines.keys().chain(unknown.keys()).filter(|m| m.is_source()).cloned().collect();
         for (module, offsets) in unknown {
             // What has no names is shown by its place.
-            let found = symbols::symbolize(&module, &offsets).unwrap_or_else(|_| vec![Vec::new(); offsets.len()]);
+            let mut found = symbols::symbolize(&module, &offsets).unwrap_or_else(|_| vec![Vec::new(); offsets.len()]);
+            // Positions of a path are told of the innermost module, and may be of any.
+            if module.is_source() && found.iter().any(Vec::is_empty) {
+                let all = annotated::together(source.iter());
+                found.iter_mut().zip(&offsets).filter(|(l, _)| l.is_empty()).for_each(|(l, &p)| l.extend(all.line(p)));
+            }
             self.lines.entry(module).or_default().extend(offsets.into_iter().zip(found));
         }
         for site in sites {

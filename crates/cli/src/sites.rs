@@ -23,6 +23,9 @@ pub struct Args {
     /// Of each phase of an annotated program (an operation of MPI, or a mark): the sites that may be asked for before the next one begins
     #[arg(long)]
     phases: bool,
+    /// Only say which positions have one number (hearth-cc asks so when it has linked a program)
+    #[arg(long, conflicts_with_all = ["phases", "json"])]
+    collisions: bool,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -69,6 +72,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return phases(&args);
     }
     let file = args.file.display();
+    if args.collisions {
+        // What is no file of an ELF format was linked for something else.
+        for same in annotated::of(&args.file).unwrap_or_default().collisions(|_| true) {
+            println!("hearth: {same}");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let table = annotated::of(&args.file).map_err(|e| anyhow!(e))?;
     let (rows, how) = match table.is_empty() {
         false => (annotated_rows(&table), "as the program says itself"),

@@ -97,16 +97,23 @@ pub fn foresee(
     platform: &Platform,
 ) -> Result<Foreseen, String> {
     let shown = program.display();
-    let bytes = std::fs::read(program).map_err(|e| format!("{shown} cannot be read: {e}"))?;
-    let elf = object::File::parse(&*bytes).map_err(|e| format!("{shown} is not an ELF file: {e}"))?;
-    let Some(section) = elf.section_by_name(SECTION) else {
+    let Some((module, section)) = told_by(program)? else {
         return Err(format!(
             "{shown} says nothing of its loops: it was not built by hearth-cc, hearth-c++ or hearth-fc; record a profile instead"
         ));
     };
-    let section =
-        section.uncompressed_data().map_err(|e| format!("section {SECTION} of {shown} cannot be read: {e}"))?;
-    let text = Text::read(&section);
+    let mut text = Text::read(&section);
+    // And what the libraries tell that it is linked with; of those that cannot be read nothing is known.
+    let libraries = record::libraries::of(program).into_iter().filter_map(|l| told_by(&l).ok().flatten());
+    let mut homes = BTreeMap::new();
+    let mut sections = vec![section];
+    for (library, section) in libraries {
+        let more = Text::read(&section);
+        let new = more.variables.keys().filter(|name| !text.variables.contains_key(*name));
+        homes.extend(new.map(|name| (name.clone(), library.clone())));
+        text.add(more);
+        sections.push(section);
+    }
     let llc = platform.llc.as_ref().map_or(0.0, |f| f.value.0 as f64);
     let mut walk = Walk::new(&text, arguments, with, llc);
     if !walk.run() {
@@ -114,17 +121,13 @@ pub fn foresee(
             "{shown} has no `main` that was built by Hearth's compilers; build the file that has it with them, too"
         ));
     }
-    if let Some(name) = with.keys().find(|name| !mentions(&section, name)) {
+    if let Some(name) = with.keys().find(|name| !sections.iter().any(|s| mentions(s, name))) {
         return Err(format!(
             "{shown} has nothing unknown at `{name}`; leave --with {name}=... out, or see what it lists"
         ));
     }
-    let table = annotated::of(program)?;
-    let id: String = elf.build_id().ok().flatten().unwrap_or_default().iter().map(|b| format!("{b:02x}")).collect();
-    let path =
-        std::fs::canonicalize(program).map_err(|e| format!("{shown} cannot be found: {e}"))?.display().to_string();
-    let source = Module { path: format!("{}{path}", model::SOURCE), build_id: id.clone() };
-    let module = Module { path, build_id: id };
+    let table = annotated::linked(program)?;
+    let source = Module { path: format!("{}{}", model::SOURCE, module.path), build_id: module.build_id.clone() };
     let planned = |o: &&Object| match &o.kind {
         Kind::Heap(path) => !path.is_empty() && o.number > 0.0 && o.alive().is_none_or(|b| b >= LEAST),
         Kind::Variable(_) => o.bytes.is_some_and(|b| b >= LEAST),
@@ -133,7 +136,7 @@ pub fn foresee(
     let all: Vec<&Object> = walk.objects.iter().filter(planned).collect();
     let site = |o: &Object| match &o.kind {
         Kind::Heap(path) => heap_site(path, &table, &source),
-        Kind::Variable(name) => variable_site(name, &module),
+        Kind::Variable(name) => variable_site(name, homes.get(name).unwrap_or(&module)),
         _ => unreachable!("only these are planned for"),
     };
     let sites: Vec<Site> = all.iter().map(|o| site(o)).collect();
@@ -150,6 +153,19 @@ pub fn foresee(
     let (observed, unasked) = observed(command, &all, sites, llc);
     let sizes_unknown = all.iter().filter(|o| o.bytes.is_none()).count();
     Ok(Foreseen { observed, unknowns, sizes_unknown, unasked, phases, cut: walk.cut })
+}
+
+/// What a file says of its loops, and which file that is; none: nothing.
+fn told_by(file: &Path) -> Result<Option<(Module, Vec<u8>)>, String> {
+    let shown = file.display();
+    let bytes = std::fs::read(file).map_err(|e| format!("{shown} cannot be read: {e}"))?;
+    let elf = object::File::parse(&*bytes).map_err(|e| format!("{shown} is not an ELF file: {e}"))?;
+    let Some(section) = elf.section_by_name(SECTION) else { return Ok(None) };
+    let section =
+        section.uncompressed_data().map_err(|e| format!("section {SECTION} of {shown} cannot be read: {e}"))?;
+    let build_id = elf.build_id().ok().flatten().unwrap_or_default().iter().map(|b| format!("{b:02x}")).collect();
+    let path = std::fs::canonicalize(file).map_err(|e| format!("{shown} cannot be found: {e}"))?.display().to_string();
+    Ok(Some((Module { path, build_id }, section.into_owned())))
 }
 
 fn phases(

@@ -114,6 +114,16 @@ pub struct Text {
 }
 
 impl Text {
+    /// Puts what a library tells behind it. Of what both have the first one counts, as for the loader.
+    pub fn add(&mut self, library: Text) {
+        for (name, function) in library.functions {
+            self.functions.entry(name).or_insert(function);
+        }
+        for (name, variable) in library.variables {
+            self.variables.entry(name).or_insert(variable);
+        }
+    }
+
     /// Reads the section; what cannot be read of it is left out. Of functions that several files have the first one counts.
     pub fn read(section: &[u8]) -> Text {
         let mut text = Text { layers: 3, functions: HashMap::new(), variables: HashMap::new() };

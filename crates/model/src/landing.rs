@@ -15,6 +15,9 @@ pub struct Landing {
     pub sites: Vec<SiteLanding>,
     /// Planned sites that never allocated in this run.
     pub unmatched: Vec<Unmatched>,
+    /// Planned sites that cannot be told from a hotter one in this build: what that one's target is, is theirs. They are in neither list above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ambiguous: Vec<Unmatched>,
     /// What phases moved; none if the plan has no phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<Moved>,

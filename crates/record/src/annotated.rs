@@ -3,14 +3,17 @@
 //! Each position is a text: its number in hexadecimal digits, `a` for a call of what allocates, `p` for one that begins a phase (an operation of MPI) or `c` for one that leads there, file, line, column,
 //! function, and what is called, with tabs between and a zero byte at the end.
 
+use crate::libraries;
 use crate::symbols::{self, Binary};
 use model::{Module, SourceLine};
-use object::{Object, ObjectSection};
+use object::{Object, ObjectSection, ObjectSymbol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Name of the section.
 pub const SECTION: &str = "hearth_sites";
+/// The thread-local variable that call paths are written into.
+const VARIABLE: &str = "__hearth_path";
 
 /// A call in the source that allocates, or leads to one that does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,25 +50,65 @@ pub fn of(file: &Path) -> Result<Table, String> {
     table(&Binary::open(file)?)
 }
 
-/// What a run that met these positions has to say of those among them that have one number, by file: how many numbers that are, and a sentence.
-pub(crate) fn collisions<'a>(met: impl Iterator<Item = (&'a Module, u64)>) -> Vec<(usize, String)> {
-    let mut numbers: BTreeMap<&Module, BTreeSet<u64>> = BTreeMap::new();
-    for (module, number) in met.filter(|(module, _)| module.is_source()) {
-        numbers.entry(module).or_default().insert(number);
-    }
-    let of_module = |(module, numbers): (&Module, BTreeSet<u64>)| {
-        // Whether it can be read is said elsewhere.
-        let binary = Binary::open(Path::new(module.file()?)).ok()?;
-        let same = binary.build_id().ok()? == module.build_id;
-        let told = table(&binary).ok().filter(|_| same)?.collisions(|n| numbers.contains(&u64::from(n)));
-        let (file, first) = (binary.path().display(), told.first()?);
-        let more = match told.len() - 1 {
-            0 => String::new(),
-            n => format!("; and so have {n} more (`hearth sites {file}` lists all)"),
-        };
-        Some((told.len(), format!("in {file} {first}{more}")))
+/// The positions of a program and of the libraries that it is linked with, together: a call path goes through all of them. An error is one sentence, on the
+/// program's own file.
+pub fn linked(program: &Path) -> Result<Table, String> {
+    let mut all = of(program)?;
+    // What cannot be read of a library is not needed for the program.
+    libraries::of(program).iter().filter_map(|l| of(l).ok()).for_each(|t| all.add(t));
+    Ok(all)
+}
+
+/// Whether the runtime finds the variable that call paths are written into: the program exports it, or a library that it is linked with does. Else an annotated
+/// program's sites are call stacks.
+pub fn is_heard(program: &Path) -> bool {
+    let exports = |file: &Path| {
+        let binary = Binary::open(file).ok()?;
+        let elf = binary.parse().ok()?;
+        elf.dynamic_symbols().find(|s| !s.is_undefined() && s.name() == Ok(VARIABLE)).map(|_| ())
     };
-    numbers.into_iter().filter_map(of_module).collect()
+    exports(program).is_some() || libraries::of(program).iter().any(|l| exports(l).is_some())
+}
+
+/// What is to be said of an annotated program that is not heard; none if it is, or is not annotated.
+pub(crate) fn unheard(program: &Path) -> Option<String> {
+    of(program).ok().filter(|t| !t.is_empty())?;
+    (!is_heard(program)).then(|| {
+        format!(
+            "{} has files that hearth-cc compiled, but was linked without --export-dynamic-symbol={VARIABLE}, so its sites are call stacks; link it by hearth-cc",
+            program.display()
+        )
+    })
+}
+
+/// What a run that met these positions has to say of those among them that have one number, how many numbers that are, and a sentence.
+pub(crate) fn collisions<'a>(met: impl Iterator<Item = (&'a Module, u64)>) -> Option<(usize, String)> {
+    let (mut modules, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+    for (module, number) in met.filter(|(module, _)| module.is_source()) {
+        modules.insert(module);
+        numbers.insert(number);
+    }
+    // Positions of one path may be of several files.
+    let all = together(modules.iter().copied());
+    let told = all.collisions(|n| numbers.contains(&u64::from(n)));
+    let files: Vec<&str> = modules.iter().filter_map(|m| m.file()).collect();
+    let more = match told.len().checked_sub(1)? {
+        0 => String::new(),
+        n => format!("; and so have {n} more (`hearth sites` lists all of a file)"),
+    };
+    Some((told.len(), format!("in {} {}{more}", files.join(" and "), told.first()?)))
+}
+
+/// The positions of several annotated modules of a process, as far as their files can be read and are still the same: whether they can is said elsewhere.
+pub fn together<'a>(modules: impl Iterator<Item = &'a Module>) -> Table {
+    let mut all = Table::default();
+    for module in modules.filter(|m| m.is_source()) {
+        let Some(binary) = module.file().and_then(|f| Binary::open(Path::new(f)).ok()) else { continue };
+        if binary.build_id().is_ok_and(|id| id == module.build_id) {
+            table(&binary).into_iter().for_each(|t| all.add(t));
+        }
+    }
+    all
 }
 
 /// Reads a module's positions; there are none if it is not annotated. An error is one sentence.
@@ -94,6 +137,18 @@ impl Table {
             }
         }
         table
+    }
+
+    fn add(&mut self, other: Table) {
+        for (number, positions) in other.positions {
+            let same = self.positions.entry(number).or_default();
+            for position in positions {
+                if !same.contains(&position) {
+                    same.push(position);
+                }
+            }
+        }
+        self.order.extend(other.order);
     }
 
     /// It is not annotated.

@@ -4,6 +4,7 @@
 //! All of this happens before the program starts, so that the runtime compares numbers and nothing else (paper 000,
 //! section VI).
 
+use crate::annotated::Table;
 use crate::{Error, annotated, rebuilt, statics, translate};
 use model::{Module, Plan, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind};
 use std::collections::{BTreeMap, HashMap};
@@ -30,6 +31,8 @@ pub struct Guide {
     pub image: Vec<u64>,
     /// What the user should know before the run, one sentence each.
     pub notes: Vec<String>,
+    /// Sites of the plan that was given which share their lines with a hotter one, which decides.
+    pub absorbed: Vec<(PlannedSite, SiteId)>,
     /// Sites with a frame that the rebuilt module no longer has: the planned sites that cannot match, and why.
     pub lost: BTreeMap<SiteId, String>,
 }
@@ -38,7 +41,10 @@ pub struct Guide {
 pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
     same_program(plan, &modules(plan), program)?;
     let mut notes = Vec::new();
-    let translated = translate::to_positions(plan, program);
+    let table = annotated::linked(program).unwrap_or_default();
+    // Where positions cannot be heard sites are call stacks, as in any other program; that is said at the end of the run.
+    let heard = !table.is_empty() && annotated::is_heard(program);
+    let translated = heard.then(|| translate::to_positions(plan, program, &table)).flatten();
     let plan = match &translated {
         None => plan,
         Some(translated) => {
@@ -88,7 +94,7 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
             continue;
         }
         if module.is_source() {
-            notes.extend(positions(plan, module, &file, &mut lost));
+            notes.extend(positions(plan, module, &file, &table, &mut lost));
             continue;
         }
         let stacks = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).map(|s| (s.id, &s.frames));
@@ -179,7 +185,8 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
         .write(&mut image)
         .ok_or_else(|| Error(format!("the plan has {} tiers or none; 1 to {MAX_TIERS} can be used", tiers.len())))?;
     let plan = plan.clone();
-    Ok(Guide { plan, origins: translated.map(|t| t.origins).unwrap_or_default(), image, notes, lost })
+    let (origins, absorbed) = translated.map(|t| (t.origins, t.absorbed)).unwrap_or_default();
+    Ok(Guide { plan, origins, image, notes, absorbed, lost })
 }
 
 /// Of several old offsets that are one new offset the hottest one, by the new offset.
@@ -196,11 +203,19 @@ fn deciding(found: &BTreeMap<u64, Result<u64, String>>, heat: impl Fn(u64) -> f6
 }
 
 /// Positions in the source are found again by themselves, if they are there: a sentence on those of the plan's that are not.
-fn positions(plan: &Plan, module: &Module, file: &Path, lost: &mut BTreeMap<SiteId, String>) -> Option<String> {
+fn positions(
+    plan: &Plan,
+    module: &Module,
+    file: &Path,
+    linked: &Table,
+    lost: &mut BTreeMap<SiteId, String>,
+) -> Option<String> {
     let table = match annotated::of(file) {
         Ok(table) => table,
         Err(why) => return Some(why),
     };
+    // Those of a path are told of its innermost module, and may be of any.
+    let has = |position: u64| table.has(position) || linked.has(position);
     let of_module = |s: &&PlannedSite| s.frames.iter().any(|f| f.module.as_ref() == Some(module));
     if table.is_empty() {
         let sites: Vec<SiteId> = plan.sites.iter().filter(of_module).map(|s| s.id).collect();
@@ -218,7 +233,7 @@ fn positions(plan: &Plan, module: &Module, file: &Path, lost: &mut BTreeMap<Site
     let before = lost.len();
     for site in &plan.sites {
         let of_module = site.frames.iter().filter(|f| f.module.as_ref() == Some(module));
-        if let Some(gone) = of_module.into_iter().find(|f| !table.has(f.offset)) {
+        if let Some(gone) = of_module.into_iter().find(|f| !has(f.offset)) {
             lost.entry(site.id).or_insert_with(|| format!("{gone} is no longer in {}", module.name()));
         }
     }

@@ -57,6 +57,12 @@ pub fn landing(guide: &Guide, outcome: &Outcome) -> Landing {
                 .filter(|_| !plan.moves(planned.id)),
         });
     }
+    let ambiguous = guide.absorbed.iter().map(|(site, hotter)| Unmatched {
+        id: site.id,
+        label: site.label.clone(),
+        why: format!("its lines are those of {hotter}, too, which is hotter and decides"),
+        miss_share: site.miss_share,
+    });
     let named: HashSet<_> = plan.sites.iter().map(|s| s.id).collect();
     let mut unlisted = Unlisted::default();
     for seen in tally.iter().filter(|(id, s)| !named.contains(id) && s.objects > 0).map(|(_, s)| s) {
@@ -84,7 +90,16 @@ pub fn landing(guide: &Guide, outcome: &Outcome) -> Landing {
         took_beside: Nanos(count("moving_beside_ns")),
         waited: Nanos(count("moving_waited_ns")),
     });
-    Landing { outcome: outcome.how.clone(), tiers, sites, unmatched, moved, unlisted, notes }
+    Landing {
+        outcome: outcome.how.clone(),
+        tiers,
+        sites,
+        unmatched,
+        ambiguous: ambiguous.collect(),
+        moved,
+        unlisted,
+        notes,
+    }
 }
 
 /// Share of the resident bytes that lie where the plan wants them: of a split site in each tier at most as much as is to be there.

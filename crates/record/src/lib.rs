@@ -29,6 +29,7 @@ pub mod lab;
 pub mod landing;
 pub mod launch;
 pub mod leaves;
+pub mod libraries;
 pub mod live;
 pub mod maps;
 pub mod misses;

@@ -10,7 +10,7 @@ use crate::residency::SitePages;
 use crate::sampling::{PAGE_FAULT, Sampler, Sampling, USUAL_LLC};
 use crate::touches::Touch;
 use crate::watch::now_ns;
-use crate::{Error, guide, program, statics, symbols};
+use crate::{Error, annotated, guide, program, statics, symbols};
 use foldhash::{HashMap, HashSet};
 use model::observed::Loss;
 use model::{Bytes, ChunkAt, Module, Nanos, Origin, Plan, Platform, SiteId, SiteKind, SourceLine};
@@ -204,6 +204,7 @@ fn symbolise(writer: &mut Writer, progress: &mut dyn FnMut(Progress)) -> Result<
     let mut nameless = Vec::new();
     let mut modules: Vec<_> = writer.modules().iter().map(|(m, &row)| (m.clone(), row)).collect();
     modules.sort_by_key(|m| m.1);
+    let annotated = annotated::together(modules.iter().map(|(m, _)| m));
     for (module, row) in modules {
         // What the program has named is its own source form, and so is a line of Python.
         if module.line_at(0).is_some() {
@@ -220,7 +221,13 @@ fn symbolise(writer: &mut Writer, progress: &mut dyn FnMut(Progress)) -> Result<
         progress(Progress::Symbolising(module.name().to_string()));
         let offsets = writer.offsets(row)?;
         match symbols::symbolize(&module, &offsets) {
-            Ok(all) => {
+            Ok(mut all) => {
+                // Positions of a path are told of the innermost module, and may be of any.
+                for (lines, &position) in
+                    all.iter_mut().zip(&offsets).filter(|(l, _)| module.is_source() && l.is_empty())
+                {
+                    lines.extend(annotated.line(position));
+                }
                 for (offset, lines) in offsets.iter().zip(all) {
                     writer.symbol(row, *offset, &lines)?;
                 }

@@ -6,10 +6,10 @@
 //! are not as many as the program has, each may be any, and of several sites that may be one, the one with the most misses decides. A phase begins with each path that
 //! its operation of MPI or its allocation may be.
 
-use crate::annotated::{self, Position, Table};
+use crate::annotated::{Position, Table};
 use crate::guide::key;
 use model::{Frame, Module, Plan, PlannedMove, PlannedPhase, PlannedSite, SiteId, SiteKind, SourceLine};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use wire::identity;
 
@@ -23,14 +23,15 @@ pub struct Translated {
     pub plan: Plan,
     /// Which site of the former plan each of its sites is, if that was another one.
     pub origins: HashMap<SiteId, SiteId>,
+    /// Sites of the former plan of which nothing is left that is not a hotter one's, which decides: they and the hotter ones.
+    pub absorbed: Vec<(PlannedSite, SiteId)>,
     /// A sentence on what was found.
     pub note: String,
 }
 
-/// The plan for an annotated program; `None`: the program is not annotated, or no site has to be found again.
-pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
-    let table = annotated::of(program).ok().filter(|t| !t.is_empty())?;
-    let lines = Lines::of(&table, plan);
+/// The plan for an annotated program, of these positions; `None`: no site has to be found again.
+pub fn to_positions(plan: &Plan, program: &Path, table: &Table) -> Option<Translated> {
+    let lines = Lines::of(table, plan);
     let module = Module { path: format!("{}{}", model::SOURCE, program.display()), build_id: String::new() };
     let mut order: Vec<&PlannedSite> = plan.sites.iter().collect();
     order.sort_by(|a, b| b.miss_share.total_cmp(&a.miss_share));
@@ -40,29 +41,31 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
         source: vec![position.as_line()],
     };
     // What each of the plan's sites is in the program, and whose line each of these is.
-    let (mut now, mut taken) = (HashMap::new(), BTreeSet::new());
-    // Those of which nothing is left that is not a hotter one's.
-    let mut absorbed = BTreeSet::new();
+    let (mut now, mut taken) = (HashMap::new(), HashMap::new());
+    let mut absorbed = BTreeMap::new();
     for site in order {
         let stack = site.kind != SiteKind::Static && !site.frames.iter().any(is_source);
         let Some(paths) = stack.then(|| lines.paths(&site.frames)).filter(|p| !p.is_empty()) else { continue };
+        let mut hotter = None;
         for path in paths {
             let id = site_id(site, &path);
-            if !taken.insert(id) {
+            if let Some(&by) = taken.get(&id) {
+                hotter = Some(by);
                 continue;
             }
+            taken.insert(id, site.id);
             let frames = path.iter().map(&frame).collect();
             now.entry(site.id).or_insert_with(Vec::new).push(PlannedSite { id, frames, ..site.clone() });
         }
-        if !now.contains_key(&site.id) {
-            absorbed.insert(site.id);
+        if let Some(by) = hotter.filter(|_| !now.contains_key(&site.id)) {
+            absorbed.insert(site.id, by);
         }
     }
     if now.is_empty() {
         return None;
     }
     let mut translated = plan.clone();
-    let left = plan.sites.iter().filter(|s| !absorbed.contains(&s.id));
+    let left = plan.sites.iter().filter(|s| !absorbed.contains_key(&s.id));
     translated.sites = left.flat_map(|s| now.get(&s.id).cloned().unwrap_or_else(|| vec![s.clone()])).collect();
     translated.phases = plan.phases.iter().flat_map(|phase| lines.phases(phase, plan, &now, &frame)).collect();
     let hotter = match absorbed.len() {
@@ -76,7 +79,8 @@ pub fn to_positions(plan: &Plan, program: &Path) -> Option<Translated> {
         program.display()
     );
     let origins = now.iter().flat_map(|(from, to)| to.iter().map(|s| (s.id, *from))).collect();
-    Some(Translated { plan: translated, origins, note })
+    let absorbed = plan.sites.iter().filter_map(|s| Some((s.clone(), *absorbed.get(&s.id)?))).collect();
+    Some(Translated { plan: translated, origins, absorbed, note })
 }
 
 /// Of objects of one stack that are told apart each has an id of its own.

@@ -935,7 +935,7 @@ impl<'a> Watch<'a> {
         self.close_books();
         let duration_ns = self.now();
         self.tell_what_was_said();
-        self.tell_collisions();
+        self.tell_of_positions();
         let mut all: Vec<_> = self.losses.into_iter().filter(|(_, (count, _))| *count > 0).collect();
         all.sort();
         let mut losses: Vec<Loss> = Vec::new();
@@ -996,13 +996,16 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Of annotated programs: which sites are those of several positions.
-    fn tell_collisions(&mut self) {
+    /// Of annotated programs: which sites are those of several positions, and which programs' positions cannot be heard.
+    fn tell_of_positions(&mut self) {
         let frames = self.tally.sites.values().flat_map(|s| &s.frames);
         let met = frames.filter_map(|f| Some((f.module.as_ref()?, f.offset)));
-        let told = annotated::collisions(met);
-        let notes: Vec<&str> = told.iter().map(|(_, note)| note.as_str()).collect();
-        self.lose(None, "positions-collide", told.iter().map(|(count, _)| *count as u64).sum(), &notes.join("; "));
+        if let Some((count, note)) = annotated::collisions(met) {
+            self.lose(None, "positions-collide", count as u64, &note);
+        }
+        let programs: HashSet<String> = self.processes.iter().map(|p| p.summary.exe.clone()).collect();
+        let told: Vec<String> = programs.iter().filter_map(|p| annotated::unheard(Path::new(p))).collect();
+        self.lose(None, "positions-unheard", told.len() as u64, &told.join("; "));
     }
 
     /// What runtimes have said beside process files.

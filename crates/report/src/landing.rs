@@ -3,7 +3,7 @@
 use crate::table::{cut, wrap};
 use crate::words;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use model::landing::{Landing, Moved, SiteLanding};
+use model::landing::{Landing, Moved, SiteLanding, Unmatched};
 use model::{Bytes, Nanos};
 use unicode_width::UnicodeWidthStr;
 
@@ -49,20 +49,8 @@ pub fn landing(landing: &Landing, width: usize, top: usize) -> String {
             tier.budget.map_or("it had no room".into(), |b| format!("its budget of {b} was used up")),
         );
     }
-    if !landing.unmatched.is_empty() {
-        let share: f64 = landing.unmatched.iter().map(|u| u.miss_share).sum();
-        out += &format!(
-            "{} did not match, {:.1}% of the expected misses:\n",
-            words::plural(landing.unmatched.len() as u64, "planned site"),
-            share * 100.0
-        );
-        for site in landing.unmatched.iter().take(SHOWN) {
-            out += &format!("  {}: {}\n", words::printable(&site.label), words::printable(&site.why));
-        }
-        if landing.unmatched.len() > SHOWN {
-            out += &format!("  and {} more\n", landing.unmatched.len() - SHOWN);
-        }
-    }
+    out += &listed(&landing.ambiguous, "cannot be told from a hotter one in this build");
+    out += &listed(&landing.unmatched, "did not match");
     if landing.unlisted.sites > 0 {
         out += &format!(
             "{} with {} (at most {} at a time) are not in the plan and went to its default tier.\n",
@@ -70,6 +58,23 @@ pub fn landing(landing: &Landing, width: usize, top: usize) -> String {
             words::plural(landing.unlisted.objects, "object"),
             landing.unlisted.peak,
         );
+    }
+    out
+}
+
+/// Planned sites with the reasons, after what they have in common.
+fn listed(sites: &[Unmatched], what: &str) -> String {
+    if sites.is_empty() {
+        return String::new();
+    }
+    let share: f64 = sites.iter().map(|u| u.miss_share).sum();
+    let planned = words::plural(sites.len() as u64, "planned site");
+    let mut out = format!("{planned} {what}, {:.1}% of the expected misses:\n", share * 100.0);
+    for site in sites.iter().take(SHOWN) {
+        out += &format!("  {}: {}\n", words::printable(&site.label), words::printable(&site.why));
+    }
+    if sites.len() > SHOWN {
+        out += &format!("  and {} more\n", sites.len() - SHOWN);
     }
     out
 }
@@ -177,6 +182,12 @@ mod tests {
                 site(3, "brief (c.cpp:7)", "slow", [0, 64], vec![], None),
             ],
             moved: None,
+            ambiguous: vec![Unmatched {
+                id: SiteId(5),
+                label: "two (e.c:1)".into(),
+                why: "its lines are those of 0000000000000001, too, which is hotter and decides".into(),
+                miss_share: 0.002,
+            }],
             unmatched: vec![Unmatched {
                 id: SiteId(4),
                 label: "old (d.c:1)".into(),
@@ -196,6 +207,7 @@ mod tests {
             "not read (lived between readings)",
             "3 of 4 planned sites allocated; where the pages of 2 are was read back from the kernel.",
             "2 objects planned for fast (6 MiB) fell back to another tier: its budget of 80 MiB was used up.",
+            "1 planned site cannot be told from a hotter one in this build, 0.2% of the expected misses:\n  two (e.c:1): its lines are those of",
             "1 planned site did not match, 3.1% of the expected misses:\n  old (d.c:1): old (d.c:1) is no longer in app\n",
             "1 site with 7 objects (at most 28 KiB at a time)",
         ] {
