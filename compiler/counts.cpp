@@ -854,7 +854,16 @@ class Summary {
         std::optional<double> bytes = in_bytes(step(evolution.getSCEV(const_cast<Value *>(p)), l));
         if (!bytes || *bytes == 0 || isa<AllocaInst>(base_of(p)))
           continue;
-        return "share " + value(base_of(p)) + " " + number(*bytes) + " " + turns(parent);
+        // As long as nobody knows how often those around it turn either, all of them together; one whose formula is long is one of which little is known.
+        std::string all = "1";
+        for (const Loop *around = parent; around; around = around->getParentLoop()) {
+          std::string one = turns(around);
+          if (all.size() + one.size() < LONGEST / 2)
+            all = times(all, one);
+          if (!StringRef(one).contains("u "))
+            break;
+        }
+        return "share " + value(base_of(p)) + " " + number(*bytes) + " " + all;
       }
     }
     return "10";
@@ -913,7 +922,7 @@ class Summary {
   bool linear(const SCEV *s, const Loop *outermost, const std::string &factor, Walk &walk, unsigned depth = 0) {
     if (depth > DEEPEST || factor.size() > LONGEST)
       return false;
-    if (!outermost || evolution.isLoopInvariant(s, outermost)) {
+    if (!outermost || evolution.isLoopInvariant(s, outermost) || is_reread(s, outermost)) {
       std::string text = reckoned(s, 0);
       if (text != "0")
         walk.start = binary("+", walk.start, times(factor, text));
@@ -959,7 +968,7 @@ class Summary {
     const Loop *outermost = loops.getLoopFor(a.at->getParent());
     if (outermost)
       outermost = outermost->getOutermostLoop();
-    if (!base || (outermost && !outermost->isLoopInvariant(base->getValue())))
+    if (!base || (outermost && !outermost->isLoopInvariant(base->getValue()) && !is_reread(base, outermost)))
       return "";
     const SCEV *away = evolution.getMinusSCEV(a.address, base);
     Walk walk{address(base->getValue(), 0), {}};
@@ -1043,8 +1052,22 @@ class Summary {
       return r->isAffine() ? reckoned(r->getStepRecurrence(evolution), 0) : "";
     }
     default:
-      return "";
+      return is_reread(s, l) ? "0" : "";
     }
+  }
+
+  // What each turn reads again from one place, which the loop does not write: where a pointer in a variable is that the loop's stores might change, as far as a compiler
+  // knows.
+  bool is_reread(const SCEV *s, const Loop *l) {
+    auto *v = dyn_cast<SCEVUnknown>(s);
+    auto *read = v ? dyn_cast<LoadInst>(v->getValue()) : nullptr;
+    if (!read || !l->isLoopInvariant(read->getPointerOperand()))
+      return false;
+    for (const BasicBlock *b : l->blocks())
+      for (const Instruction &i : *b)
+        if (auto *store = dyn_cast<StoreInst>(&i); store && store->getPointerOperand() == read->getPointerOperand())
+          return false;
+    return true;
   }
 
   // The same in bytes, if it is a number.
