@@ -4,7 +4,7 @@
 // call that may allocate, the program writes the call path that leads to it (the last positions, the innermost lowest) into a thread-local variable, and
 // clears it afterwards:
 //
-//     __hearth_path = path on entry << 32 | position;  p = malloc(n);  __hearth_path = 0;
+//     __hearth_path = {position, path on entry[0], [1]};  p = malloc(n);  __hearth_path[0] = 0;
 //
 // A function with such calls takes the path over when it is entered. So the call path is carried, where paper 003 (section 3.1) clones functions: nothing grows
 // but by a few instructions a call, files are compiled one by one, and a path goes through files that were compiled apart. What was inlined carries
@@ -21,6 +21,7 @@
 
 #include "counts.h"
 
+#include <array>
 #include <cstdlib>
 #include <llvm/ADT/MapVector.h>
 #include <llvm/ADT/SmallVector.h>
@@ -119,6 +120,8 @@ class Annotation {
   DenseMap<const Function *, unsigned> needed;
   // Functions that may leave a path behind, which their callers clear.
   SmallPtrSet<const Function *, 16> leaves;
+  // Functions whose callers' paths are read by what these call.
+  SmallPtrSet<const Function *, 16> relays;
   // Of the function at hand, before anything is written into it.
   DominatorTree *dominators = nullptr;
 
@@ -235,6 +238,8 @@ class Annotation {
     Function *function;
     SmallVector<std::pair<CallBase *, uint32_t>> calls;
     std::string table;
+    // Calls for which the path is there already.
+    SmallPtrSet<const CallBase *, 4> passed_on = {};
   };
 
   Said find_calls(Function &f) {
@@ -326,23 +331,36 @@ class Annotation {
     return true;
   }
 
-  // The path's words: the two innermost positions, and the third.
+  // The path's words, the innermost position first.
   Value *at_word(IRBuilder<> &b, unsigned n) {
     Value *p = b.CreateThreadLocalAddress(path_variable());
     return n == 0 ? p : b.CreateConstInBoundsGEP1_32(b.getInt32Ty(), p, n);
   }
 
-  // What a function was called with, as far as it needs it: the two innermost positions, and the third.
-  struct Entered {
-    Value *inner, *outer;
-  };
+  // What a function was called with, the innermost position first, as far as it needs it: for the rest 0.
+  using Entered = std::array<Value *, MOST_LAYERS>;
 
   Entered take_over(IRBuilder<> &b, unsigned need) {
-    if (need == 0)
-      return {b.getInt64(0), nullptr};
-    Type *type = need == 1 ? b.getInt32Ty() : b.getInt64Ty();
-    Value *inner = b.CreateZExt(b.CreateAlignedLoad(type, at_word(b, 0), Align(16), "hearth.entered"), b.getInt64Ty());
-    return {inner, need > 2 ? b.CreateAlignedLoad(b.getInt32Ty(), at_word(b, 2), Align(8), "hearth.above") : nullptr};
+    Entered words;
+    for (unsigned n = 0; n < MOST_LAYERS; n++)
+      words[n] = n < need ? b.CreateAlignedLoad(b.getInt32Ty(), at_word(b, n), Align(4), "hearth.entered") : (Value *)b.getInt32(0);
+    return words;
+  }
+
+  // Whether the path is still there that the function was called with: nothing has been called since that may write it.
+  bool is_untouched(const CallBase &call, const SmallPtrSetImpl<const Instruction *> &said) {
+    SmallPtrSet<const BasicBlock *, 8> seen;
+    SmallVector<std::pair<const BasicBlock *, BasicBlock::const_iterator>> open = {{call.getParent(), call.getIterator()}};
+    while (!open.empty()) {
+      auto [block, end] = open.pop_back_val();
+      for (auto at = block->begin(); at != end; ++at)
+        if (auto *other = dyn_cast<CallBase>(&*at); other && (said.contains(other) || !is_quiet(*other)))
+          return false;
+      for (const BasicBlock *before : predecessors(block))
+        if (seen.insert(before).second)
+          open.push_back({before, before->end()});
+    }
+    return true;
   }
 
   // The same in each branch by itself, where nothing has been said before: ways that do not allocate pay nothing for it, and need no register.
@@ -372,6 +390,33 @@ class Annotation {
       in.SetCurrentDebugLocation(b.getCurrentDebugLocation());
       take_over_late(*branch, in, its, need, said, entered);
     }
+  }
+
+  // Functions that pass on the path as it is, and where to; what is left of them in their callers are just such calls.
+  void find_relays(std::vector<Said> &all) {
+    for (Said &said : all) {
+      SmallPtrSet<const Instruction *, 16> calls;
+      for (auto [call, position] : said.calls)
+        calls.insert(call);
+      BasicBlock &entry = said.function->getEntryBlock();
+      if (said.calls.empty() || !is_left_alone(*said.function, &entry, entry.getFirstNonPHIOrDbgOrAlloca(), calls))
+        continue;
+      for (auto [call, position] : said.calls)
+        if (position == 0 && is_untouched(*call, calls))
+          said.passed_on.insert(call);
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Said &said : all)
+        if (!relays.contains(said.function) && any_of(said.passed_on, [&](const CallBase *call) { return is_read_unseen(*call); }))
+          changed = relays.insert(said.function).second;
+    }
+  }
+
+  // Whether the path is read by what the compiler does not know to read it.
+  bool is_read_unseen(const CallBase &call) const {
+    const Function *callee = call.getCalledFunction();
+    return !callee || callee->isDeclaration() || relays.contains(callee);
   }
 
   void annotate(const Said &said) {
@@ -406,6 +451,7 @@ class Annotation {
     bool clears = !is_left_alone(f, &entry, start, calls);
 
     unsigned need = needed.lookup(&f);
+    const Entered none = {b.getInt32(0), b.getInt32(0), b.getInt32(0)};
     DenseMap<const CallBase *, Entered> entered;
     if (clears || need == 0) {
       Entered here = take_over(b, need);
@@ -419,30 +465,25 @@ class Annotation {
         if (wanted(*call) > (position != 0))
           users.push_back(call);
         else
-          entered[call] = {b.getInt64(0), nullptr};
+          entered[call] = none;
       take_over_late(entry, b, users, need, calls, entered);
     }
 
     for (auto [call, position] : said.calls) {
-      auto [inner, outer] = entered[call];
+      if (said.passed_on.contains(call))
+        continue;
       b.SetInsertPoint(call);
       // The compiler believes that malloc does not read variables, and would leave such a write out.
-      bool must_stay = !call->getCalledFunction() || call->getCalledFunction()->isDeclaration();
+      bool must_stay = is_read_unseen(*call);
+      // Word by word, as it is read: the processor hands on what it still has to store only to who asks for no more than one store has written.
+      Entered words = entered[call];
+      if (position != 0)
+        words = {b.getInt32(position), words[0], words[1]};
       unsigned wants = wanted(*call);
-      Value *low = inner, *third = outer;
-      if (position != 0) {
-        low = b.CreateOr(b.CreateShl(inner, 32), b.getInt64(position));
-        third = need < 2 ? b.getInt32(0) : (Value *)b.CreateTrunc(b.CreateLShr(inner, 32), b.getInt32Ty());
-      }
-      if (wants == 1 && takes_over(*call))
-        b.CreateAlignedStore(b.CreateTrunc(low, b.getInt32Ty()), at_word(b, 0), Align(16), must_stay);
-      else
-        b.CreateAlignedStore(low, at_word(b, 0), Align(16), must_stay);
       // Where fewer positions are kept than there is room for, the path has to end.
-      if (!takes_over(*call) && wants == 2)
-        third = b.getInt32(0);
-      if ((wants > 2 || !takes_over(*call)) && wants > 1)
-        b.CreateAlignedStore(third, at_word(b, 2), Align(8), must_stay);
+      unsigned written = takes_over(*call) || wants == MOST_LAYERS ? wants : wants + 1;
+      for (unsigned n = 0; n < written; n++)
+        b.CreateAlignedStore(n < wants ? words[n] : b.getInt32(0), at_word(b, n), Align(4), must_stay);
     }
     for (auto [call, block] : to_clear)
       clear_after(*call, block);
@@ -534,6 +575,7 @@ public:
     add_counts(all);
     find_needs(all);
     find_leavers(all);
+    find_relays(all);
     for (const Said &said : all)
       annotate(said);
     if (path)

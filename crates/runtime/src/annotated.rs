@@ -12,10 +12,8 @@ core::arch::global_asm!(include_str!("path_variable.s"));
 /// The last positions in the source that led to the allocation in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Path {
-    /// The innermost in the lower half, and its caller.
-    inner: u64,
-    /// What called these. 0 anywhere: there is no more.
-    outer: u32,
+    /// The innermost, its caller, and what called that. 0 anywhere: there is no more.
+    words: [u32; 3],
 }
 
 /// Where the variable lies, from the thread pointer; 0: there is none. The reference is weak, and says so where it is made, as the compiler may put two pieces
@@ -42,33 +40,33 @@ pub fn path() -> Option<Path> {
     if at == 0 {
         return None;
     }
-    let inner: u64;
-    let outer: u32;
+    let (inner, caller, outer): (u32, u32, u32);
     // In the pieces that the program has just written it in: what the processor still has to store, it gives to a load that asks for no more.
     // SAFETY: the calling thread's variable, of 16 bytes.
     unsafe {
         core::arch::asm!(
-            "mov {inner}, qword ptr fs:[{at}]",
+            "mov {inner:e}, dword ptr fs:[{at}]",
+            "mov {caller:e}, dword ptr fs:[{at} + 4]",
             "mov {outer:e}, dword ptr fs:[{at} + 8]",
             at = in(reg) at,
             inner = out(reg) inner,
+            caller = out(reg) caller,
             outer = lateout(reg) outer,
             options(readonly, nostack, preserves_flags),
         );
     }
-    (inner as u32 != 0).then_some(Path { inner, outer })
+    (inner != 0).then_some(Path { words: [inner, caller, outer] })
 }
 
 impl Path {
     /// The positions, innermost first.
     pub fn positions(self) -> impl Iterator<Item = u32> {
-        let all = [self.inner as u32, (self.inner >> 32) as u32, self.outer];
-        all.into_iter().take_while(|&p| p != 0)
+        self.words.into_iter().take_while(|&p| p != 0)
     }
 
     /// It was said for an operation of MPI: of these the number's lowest bit is set.
     pub fn begins_phase(self) -> bool {
-        self.inner & 1 == 1
+        self.words[0] & 1 == 1
     }
 
     /// The id of the site.
