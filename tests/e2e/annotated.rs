@@ -67,6 +67,33 @@ fn sites_are_lines_and_the_same_in_every_build() {
     }
 }
 
+/// Also by a project of CMake's with a toolchain file, and with the program put together in pieces.
+#[test]
+fn wrappers_may_be_named_in_the_source() {
+    let room = Room::new();
+    hearth_tests::require_tool("cmake", "cmake");
+    let compiler = compilers().join("hearth-cc").display().to_string();
+    fs::write(room.path("hearth.cmake"), format!("set(CMAKE_C_COMPILER {compiler})\n")).expect("writing");
+    let source = workspace().join("tests/programs/wrapped.c").display().to_string();
+    let project = format!("cmake_minimum_required(VERSION 3.18)\nproject(p C)\nadd_executable(app {source})\n");
+    fs::write(room.path("CMakeLists.txt"), project).expect("writing");
+    let cmake = ["-B", "cmake", "-DCMAKE_TOOLCHAIN_FILE=hearth.cmake", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "."];
+    run(room.command("cmake").args(cmake)).expect(0);
+    run(room.command("cmake").args(["--build", "cmake"])).expect(0);
+    compile(&room, "plain", "hearth-cc", &["wrapped.c"], &["-O0"], "app").expect(0);
+    compile(&room, "thin", "hearth-cc", &["wrapped.c"], &["-O2", "-flto=thin"], "app").expect(0);
+    for folder in ["cmake", "plain", "thin"] {
+        room.record(&["--sampler", "none"], "p.hearth", &[&format!("{folder}/app")]).expect(0);
+        let innermost = |s: &model::SiteUse| s.site.frames[0].source.first().map(|l| (l.function.clone(), l.line));
+        let observed = room.observed("p.hearth");
+        let large = observed.sites.iter().filter(|s| s.largest.0 >= 1 << 20);
+        let found: BTreeSet<_> = large.filter_map(innermost).collect();
+        let main = |line| ("main".to_string(), line);
+        let expected = [main(14), main(15), main(16), main(17), ("plain".to_string(), 10)];
+        assert_eq!(found, BTreeSet::from(expected), "{folder}");
+    }
+}
+
 /// The path of an allocation is not there any more for who allocates next without saying one.
 #[test]
 fn paths_end_with_the_calls_that_they_lead_to() {

@@ -33,3 +33,28 @@ fn a_plan_by_another_compilers_build_lands() {
     assert_eq!((of(0), of(1)), (2, 4), "{text}");
     assert!(large.iter().all(|s| s.on_planned.is_some_and(|share| share >= 0.99)), "{text}");
 }
+
+/// A plan by the text alone: the hot part of a static array lies in the fast memory, by the kernel's word.
+#[test]
+fn a_plan_without_a_profile_lands() {
+    let lab = Lab::enter();
+    let source = workspace().join("tests/programs/parts.c");
+    let mut compiler = lab.room.command(compilers().join("hearth-cc"));
+    run(compiler.arg("-O2").arg(&source).args(["-o", "app"])).expect(0);
+    let plan = ["plan", "--static", "--platform", PLATFORM, "--set", "llc=1MiB", "--policy", "exact", "--fast", "9MiB"];
+    lab.room.hearth(&[&plan[..], &["-o", "plan.toml", "--", "./app", "1048576", "4"]].concat()).expect(0);
+    // The nodes are the guest's.
+    let text = fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");
+    let text = text.replacen("nodes = []", "nodes = [0]", 1).replacen("nodes = []", "nodes = [1]", 1);
+    fs::write(lab.room.path("plan.toml"), &text).expect("writing");
+    let script = "hearth=$1\n\"$hearth\" run --quiet --plan plan.toml --json landed.json -- ./app 1048576 4";
+    fs::write(lab.room.path("script.sh"), script).expect("writing");
+    let hearth = hearth().to_str().expect("readable").to_string();
+    lab.run(&["--fast", "128MiB", "--vcpus", "2"], &["sh", "script.sh", &hearth]);
+    let text = fs::read_to_string(lab.room.path("landed.json")).expect("it was brought back");
+    let landing: Landing = serde_json::from_str(&text).expect("a landing");
+    let field = landing.sites.iter().find(|s| s.label.contains("field")).expect("the array");
+    let on = |node: i32| field.resident.iter().filter(|(n, _)| *n == node).map(|(_, b)| b.0 >> 20).sum::<u64>();
+    // 8 MiB are walked over again and again, 8 MiB are touched once.
+    assert_eq!((on(0), on(1)), (8, 8), "{text}");
+}
