@@ -860,7 +860,7 @@ class Summary {
           std::string one = turns(around);
           if (all.size() + one.size() < LONGEST / 2)
             all = times(all, one);
-          if (!StringRef(one).contains("u "))
+          if (!StringRef(one).starts_with("u ") && !StringRef(one).contains(" u "))
             break;
         }
         return "share " + value(base_of(p)) + " " + number(*bytes) + " " + all;

@@ -437,8 +437,14 @@ class Annotation {
     // Blocks in which the path is cleared, from where on. A call that takes it over leaves nothing to clear, but for those that say that they do.
     SmallVector<std::pair<CallBase *, BasicBlock *>> to_clear;
     for (auto [call, position] : said.calls) {
-      if (call->isMustTailCall() || (takes_over(*call) && !leaves.contains(call->getCalledFunction())))
+      if (call->isMustTailCall())
         continue;
+      if (takes_over(*call) && !leaves.contains(call->getCalledFunction())) {
+        // It has cleared the path, unless it was left by an exception.
+        if (auto *invoke = dyn_cast<InvokeInst>(call); invoke && !is_left_alone(f, invoke->getUnwindDest(), invoke->getUnwindDest()->begin(), calls))
+          to_clear.push_back({call, invoke->getUnwindDest()});
+        continue;
+      }
       if (!call->isTerminator()) {
         if (!is_left_alone(f, call->getParent(), std::next(call->getIterator()), calls))
           to_clear.push_back({call, call->getParent()});
@@ -481,7 +487,8 @@ class Annotation {
         words = {b.getInt32(position), words[0], words[1]};
       unsigned wants = wanted(*call);
       // Where fewer positions are kept than there is room for, the path has to end.
-      unsigned written = takes_over(*call) || wants == MOST_LAYERS ? wants : wants + 1;
+      bool takes_it_over = takes_over(*call) && !relays.contains(call->getCalledFunction());
+      unsigned written = takes_it_over || wants == MOST_LAYERS ? wants : wants + 1;
       for (unsigned n = 0; n < written; n++)
         b.CreateAlignedStore(n < wants ? words[n] : b.getInt32(0), at_word(b, n), Align(4), must_stay);
     }

@@ -60,6 +60,21 @@ fn sites_are_lines_and_the_same_in_every_build() {
             let known = first.get_or_insert_with(|| found.clone());
             assert_eq!(&found, known, "{name} {folder}");
         }
+        // Fewer positions of the same paths, and nothing behind them.
+        let paths = |all: &BTreeSet<(String, u64)>, layers: usize| -> BTreeSet<String> {
+            let path = |line: &str| {
+                line.rsplit_once(": ").map_or(line, |l| l.0).split(" < ").take(layers).collect::<Vec<_>>().join(" < ")
+            };
+            all.iter().map(|(line, _)| path(line)).collect()
+        };
+        for (layers, level) in [(1, "-O0"), (2, "-O0"), (1, "-O2"), (2, "-O2")] {
+            let options = [&format!("--hearth-layers={layers}"), level, "--hearth-wrapper=fill"];
+            compile(&room, "fewer", compiler, sources, &options, name).expect(0);
+            let program = room.path("fewer").join(name).display().to_string();
+            room.record(&["--sampler", "none"], "p.hearth", &[&program]).expect(0);
+            let found = paths(&sites(&room.observed("p.hearth")), 3);
+            assert_eq!(found, paths(first.as_ref().expect("three"), layers), "{name} {layers} {level}");
+        }
         let text: String = first.iter().flatten().map(|(lines, _)| format!("{lines}\n")).collect();
         println!("{text}");
         let golden = workspace().join(format!("tests/e2e/golden/annotated.{name}.txt"));
@@ -285,6 +300,17 @@ fn paths_go_through_libraries() {
     }
     let text = room.hearth(&["report", "p.hearth"]).expect(0).stdout;
     assert!(text.contains("make_vector (annotated_more.c:4), from main (annotated.c:21:15)"), "{text}");
+    // Also where nothing but the library allocates.
+    fs::write(
+        room.path("only.c"),
+        "void *make_vector(unsigned long);\nint main(void) { return !make_vector(9 << 20); }\n",
+    )
+    .expect("writing");
+    cc(&["-O2", "only.c", "-L.", "-lmore", &here, "-o", "only"]);
+    room.record(&["--sampler", "none"], "only.hearth", &["./only"]).expect(0);
+    let only = room.observed("only.hearth");
+    let lines: Vec<u32> = only.sites[0].site.frames.iter().filter_map(|f| f.source.first()).map(|l| l.line).collect();
+    assert_eq!(lines, [4, 2], "{only:?}");
     // The library is rebuilt from more.
     room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "100MiB", "-o", "p.toml"]).expect(0);
     cc(&["-O0", "-fPIC", "-shared", "annotated_more.c", "other.c", "-o", "libmore.so"]);
@@ -540,6 +566,40 @@ fn parts_of_static_arrays_are_told_apart_by_the_text() {
         // 64 MiB in 64 parts, of which the hot 8 MiB begin at 16 MiB; the other array's 16 MiB are touched once.
         assert!(plan.contains("parts = \"16-23\""), "{plan}");
         assert!(plan.contains("resident = \"16 MiB\"") || plan.contains("resident = 16_777_2"), "{plan}");
+    }
+}
+
+/// What rests on a guess, or on data, tells nothing of how much of an array is used.
+#[test]
+fn parts_that_are_guessed_are_none() {
+    let room = Room::new();
+    let sources = [
+        (
+            "ends.c",
+            "static double v[8 << 20];\nint main(void) { long i = 0; while (v[i] == 0) v[i++] = 1; return v[77] != 1; }\n",
+        ),
+        (
+            "rows.c",
+            "static char buf[64 << 20];\nchar *rows[32768];\nlong sum(const char *, long);\n\
+             int main(void) { long s = 0; for (long i = 0; i < 32768; i++) rows[i] = buf + i * 2048;\n\
+             for (long i = 0; i < 32768; i++) s += sum(rows[i], 2048); return s != 0; }\n",
+        ),
+        (
+            "sum.c",
+            "long sum(const char *p, long n) { long s = 0; for (long i = 0; i < n; i++) s += p[i]; return s; }\n",
+        ),
+    ];
+    for (name, text) in sources {
+        fs::write(room.path(name), text).expect("writing");
+    }
+    for files in [&["ends.c"][..], &["rows.c", "sum.c"]] {
+        run(room.command(compilers().join("hearth-cc")).arg("-O1").args(files).args(["-o", "app"])).expect(0);
+        let plan =
+            ["plan", "--static", "--platform", "cxl-expander", "--fast", "1MiB", "-o", "plan.toml", "--", "./app"];
+        room.hearth(&plan).expect(0);
+        let plan = fs::read_to_string(room.path("plan.toml")).expect("the plan");
+        let large = plan.split("[[site]]").find(|site| site.contains("peak = \"64 MiB\"")).expect("the array");
+        assert!(!large.contains("resident"), "{large}");
     }
 }
 

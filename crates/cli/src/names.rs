@@ -28,7 +28,7 @@ impl Names {
             let mut found = symbols::symbolize(&module, &offsets).unwrap_or_else(|_| vec![Vec::new(); offsets.len()]);
             // Positions of a path are told of the innermost module, and may be of any.
             if module.is_source() && found.iter().any(Vec::is_empty) {
-                let all = annotated::together(source.iter());
+                let all = annotated::together(source.iter(), std::iter::empty());
                 found.iter_mut().zip(&offsets).filter(|(l, _)| l.is_empty()).for_each(|(l, &p)| l.extend(all.line(p)));
             }
             self.lines.entry(module).or_default().extend(offsets.into_iter().zip(found));

@@ -225,7 +225,8 @@ fn in_parts(o: &Object, loads: f64, stores: f64) -> (Vec<Chunk>, Option<Bytes>) 
     }
     let there: f64 = o.parts.stretches.iter().map(|(a, b)| b - a).sum();
     // A variable is as large as the largest problem.
-    let resident = matches!(o.kind, Kind::Variable(_)).then_some(Bytes(there as u64));
+    let whole = o.parts.elsewhere > 0.0 || o.parts.given_away;
+    let resident = (matches!(o.kind, Kind::Variable(_)) && !whole).then_some(Bytes(there as u64));
     let size = Bytes(size as u64);
     let sum: f64 = o.parts.chunks.iter().flatten().sum();
     let Some(class) = SizeClass::of(size).filter(|_| sum > 0.0) else { return (vec![], resident) };

@@ -85,6 +85,8 @@ pub struct Parts {
     pub chunks: Vec<[f64; 2]>,
     /// Lines that are in none of them, as nobody knows where they are.
     pub elsewhere: f64,
+    /// A function elsewhere was given it, and may ask for any of it.
+    pub given_away: bool,
 }
 
 impl Parts {
@@ -160,6 +162,8 @@ pub struct Value {
     pub number: Option<f64>,
     /// Numbers of objects, sorted.
     pub objects: Vec<usize>,
+    /// Where in an object is not known, but taken for its beginning.
+    pub somewhere: bool,
 }
 
 impl Object {
@@ -171,7 +175,7 @@ impl Object {
 
 impl Value {
     fn of(number: f64) -> Value {
-        Value { number: Some(number).filter(|n| n.is_finite()), objects: vec![] }
+        Value { number: Some(number).filter(|n| n.is_finite()), objects: vec![], ..Value::default() }
     }
 
     fn add_objects(&mut self, more: &[usize]) {
@@ -189,6 +193,7 @@ impl Value {
             self.number = None;
         }
         self.add_objects(&other.objects);
+        self.somewhere |= other.somewhere;
         self
     }
 }
@@ -286,7 +291,11 @@ impl<'a> Walk<'a> {
         let all = self.object(Kind::Arguments);
         for k in 0..=self.arguments.len() {
             let one = self.object(Kind::Argument(k));
-            self.write(&[all], Some(8 * k as i64), &Value { number: Some(0.0), objects: vec![one] });
+            self.write(
+                &[all],
+                Some(8 * k as i64),
+                &Value { number: Some(0.0), objects: vec![one], ..Value::default() },
+            );
         }
         for (name, variable) in &self.text.variables {
             let object = self.object(Kind::Variable(name.clone()));
@@ -309,8 +318,10 @@ impl<'a> Walk<'a> {
                     (object.number, object.total, object.in_turn) = (0.0, 0.0, None);
                 }
             }
-            let given =
-                vec![Value::of(self.arguments.len() as f64 + 1.0), Value { number: Some(0.0), objects: vec![all] }];
+            let given = vec![
+                Value::of(self.arguments.len() as f64 + 1.0),
+                Value { number: Some(0.0), objects: vec![all], ..Value::default() },
+            ];
             self.call("main", given, 1.0, &[], &BTreeSet::from([0]), 0);
         }
         true
@@ -435,7 +446,9 @@ impl<'a> Walk<'a> {
             if count.is_nan() || count <= RAREST {
                 continue;
             }
-            let part = access.part.as_ref().and_then(|part| self.part(part, frame));
+            // What rests on a guess tells nothing of where it is.
+            self.asking.clear();
+            let part = access.part.as_ref().and_then(|part| self.part(part, frame)).filter(|_| self.asking.is_empty());
             let share = 1.0 / base.objects.len().max(1) as f64;
             for name in &asking {
                 self.assumed.entry(name.clone()).or_default().lines += lines;
@@ -470,6 +483,9 @@ impl<'a> Walk<'a> {
     fn part(&mut self, part: &Part, frame: &Frame<'_>) -> Option<(usize, (f64, f64))> {
         let first = self.value(&part.first, frame);
         let [object] = first.objects[..] else { return None };
+        if first.somewhere {
+            return None;
+        }
         let mut from = first.number?;
         let mut to = from + WORD;
         for [by, turns] in &part.steps {
@@ -569,9 +585,11 @@ impl<'a> Walk<'a> {
                 Some(number) => Value::of(number),
                 None => self.value(&turns.otherwise, frame),
             },
-            Formula::State(n) => {
-                Value { number: self.turning.last().and_then(|(state, _)| state.get(*n).copied()), objects: vec![] }
-            }
+            Formula::State(n) => Value {
+                number: self.turning.last().and_then(|(state, _)| state.get(*n).copied()),
+                objects: vec![],
+                ..Value::default()
+            },
             Formula::Cache => Value::of(self.cache),
             Formula::Turn => Value::of(self.turning.last().map_or(f64::NAN, |&(_, turn)| turn as f64)),
             Formula::Share(parts) => {
@@ -612,7 +630,7 @@ impl<'a> Walk<'a> {
     }
 
     fn address(&mut self, kind: Kind) -> Value {
-        Value { number: Some(0.0), objects: vec![self.object(kind)] }
+        Value { number: Some(0.0), objects: vec![self.object(kind)], ..Value::default() }
     }
 
     fn read(&self, at: &Value) -> Value {
@@ -633,7 +651,7 @@ impl<'a> Walk<'a> {
         }
         if !found.objects.is_empty() && found.number.is_none() {
             // Pointers are to the beginning of what they point to, as far as is known.
-            found.number = Some(0.0);
+            (found.number, found.somewhere) = (Some(0.0), true);
         }
         found
     }
@@ -641,7 +659,7 @@ impl<'a> Walk<'a> {
     fn write(&mut self, objects: &[usize], offset: Option<i64>, value: &Value) {
         for &n in objects {
             let cell = self.memory.entry(n).or_default().entry(offset).or_default();
-            if let Some(number) = value.number.filter(|_| !cell.read) {
+            if let Some(number) = value.number.filter(|_| !cell.read && !value.somewhere) {
                 cell.number = Some(number);
             }
             cell.objects.extend(&value.objects);
@@ -680,12 +698,12 @@ impl<'a> Walk<'a> {
                         self.memory.entry(object).or_default().extend(cells);
                     }
                 }
-                Value { number: Some(0.0), objects: vec![object] }
+                Value { number: Some(0.0), objects: vec![object], ..Value::default() }
             }
             Known::AllocatesInto(at, size) => {
                 let object = self.allocated(path, number(size), often);
                 let (objects, offset) = pointer(at)?;
-                self.write(&objects, offset, &Value { number: Some(0.0), objects: vec![object] });
+                self.write(&objects, offset, &Value { number: Some(0.0), objects: vec![object], ..Value::default() });
                 Value::of(0.0)
             }
             Known::Frees(at) => {
@@ -702,12 +720,16 @@ impl<'a> Walk<'a> {
             }
             Known::Descriptor => {
                 let (boxes, offset) = pointer(0)?;
-                let at = |field: i64| Value { number: offset.map(|o| (o + field) as f64), objects: boxes.clone() };
+                let at = |field: i64| Value {
+                    number: offset.map(|o| (o + field) as f64),
+                    objects: boxes.clone(),
+                    ..Value::default()
+                };
                 // Flang's descriptor: address, bytes of an element, then of each dimension the lower bound, the extent, the stride.
                 let extents: Vec<f64> = (0..15).map_while(|d| self.read(&at(32 + 24 * d)).number).collect();
                 let bytes = self.read(&at(8)).number.map(|bytes| extents.iter().product::<f64>() * bytes);
                 let object = self.allocated(path, bytes, often);
-                self.write(&boxes, offset, &Value { number: Some(0.0), objects: vec![object] });
+                self.write(&boxes, offset, &Value { number: Some(0.0), objects: vec![object], ..Value::default() });
                 Value::of(0.0)
             }
             Known::Bounds => {
@@ -723,16 +745,16 @@ impl<'a> Walk<'a> {
             }
             Known::Argument => {
                 let (boxes, offset) = pointer(1)?;
-                let text = Value { number: offset.map(|o| o as f64), objects: boxes };
+                let text = Value { number: offset.map(|o| o as f64), objects: boxes, ..Value::default() };
                 let into = self.read(&text).objects;
                 let one = self.object(Kind::Argument(number(0)? as usize));
-                self.write(&into, None, &Value { number: Some(0.0), objects: vec![one] });
+                self.write(&into, None, &Value { number: Some(0.0), objects: vec![one], ..Value::default() });
                 Value::of(0.0)
             }
             Known::ArgumentCount => Value::of(self.arguments.len() as f64),
             Known::Input => {
-                let at = Value { number: None, objects: given.first()?.objects.clone() };
-                Value { number: Some(0.0), objects: self.read(&at).objects }
+                let at = Value { number: None, objects: given.first()?.objects.clone(), ..Value::default() };
+                Value { number: Some(0.0), objects: self.read(&at).objects, ..Value::default() }
             }
             Known::Read => {
                 let text = given.first()?.objects.iter().find_map(|&n| self.argument(n))?;
@@ -773,6 +795,7 @@ impl<'a> Walk<'a> {
                         };
                         *count += often * size / 8.0;
                         *lines += often * size / 64.0;
+                        self.objects[n].parts.elsewhere += often * size / 64.0;
                     }
                 }
                 Value::default()
@@ -802,7 +825,10 @@ impl<'a> Walk<'a> {
         if asks_kept {
             all.extend(&self.kept);
         }
-        all.into_iter().for_each(|n| self.objects[n].moments.extend(moments));
+        for n in all {
+            self.objects[n].moments.extend(moments);
+            self.objects[n].parts.given_away = true;
+        }
     }
 
     /// These objects, and all that pointers in them lead to.
@@ -864,6 +890,7 @@ enum Outcome {
 }
 
 fn two(op: Two, a: Value, b: Value) -> Value {
+    let somewhere = a.somewhere || b.somewhere;
     let numbers = a.number.zip(b.number);
     let whole = |(x, y): (f64, f64)| if y == 0.0 { f64::NAN } else { (x / y).trunc() };
     let number = numbers.map(|(x, y)| match op {
@@ -907,7 +934,7 @@ fn two(op: Two, a: Value, b: Value) -> Value {
         Two::Sub | Two::And => (number, a.objects),
         _ => (number, vec![]),
     };
-    Value { number: number.filter(|n| n.is_finite()), objects }
+    Value { number: number.filter(|n| n.is_finite()), objects, somewhere }
 }
 
 #[cfg(test)]

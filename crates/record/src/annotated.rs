@@ -89,7 +89,7 @@ pub(crate) fn collisions<'a>(met: impl Iterator<Item = (&'a Module, u64)>) -> Op
         numbers.insert(number);
     }
     // Positions of one path may be of several files.
-    let all = together(modules.iter().copied());
+    let all = together(modules.iter().copied(), std::iter::empty());
     let told = all.collisions(|n| numbers.contains(&u64::from(n)));
     let files: Vec<&str> = modules.iter().filter_map(|m| m.file()).collect();
     let more = match told.len().checked_sub(1)? {
@@ -99,14 +99,20 @@ pub(crate) fn collisions<'a>(met: impl Iterator<Item = (&'a Module, u64)>) -> Op
     Some((told.len(), format!("in {} {}{more}", files.join(" and "), told.first()?)))
 }
 
-/// The positions of several annotated modules of a process, as far as their files can be read and are still the same: whether they can is said elsewhere.
-pub fn together<'a>(modules: impl Iterator<Item = &'a Module>) -> Table {
+/// The positions of several annotated modules, as far as their files can be read and are still the same (whether they can is said elsewhere), and of the programs that
+/// met them: a path is told of its innermost module, and the others may allocate nothing themselves.
+pub fn together<'a>(modules: impl Iterator<Item = &'a Module>, programs: impl Iterator<Item = &'a str>) -> Table {
     let mut all = Table::default();
+    let mut any = false;
     for module in modules.filter(|m| m.is_source()) {
+        any = true;
         let Some(binary) = module.file().and_then(|f| Binary::open(Path::new(f)).ok()) else { continue };
         if binary.build_id().is_ok_and(|id| id == module.build_id) {
             table(&binary).into_iter().for_each(|t| all.add(t));
         }
+    }
+    if any {
+        programs.filter_map(|p| linked(Path::new(p)).ok()).for_each(|t| all.add(t));
     }
     all
 }
@@ -140,15 +146,17 @@ impl Table {
     }
 
     fn add(&mut self, other: Table) {
+        let mut new = BTreeSet::new();
         for (number, positions) in other.positions {
             let same = self.positions.entry(number).or_default();
             for position in positions {
                 if !same.contains(&position) {
                     same.push(position);
+                    new.insert(number);
                 }
             }
         }
-        self.order.extend(other.order);
+        self.order.extend(other.order.into_iter().filter(|n| new.contains(n)));
     }
 
     /// It is not annotated.

@@ -32,7 +32,7 @@ pub struct Guide {
     /// What the user should know before the run, one sentence each.
     pub notes: Vec<String>,
     /// Sites of the plan that was given which share their lines with a hotter one, which decides.
-    pub absorbed: Vec<(PlannedSite, SiteId)>,
+    pub absorbed: Vec<(PlannedSite, String)>,
     /// Sites with a frame that the rebuilt module no longer has: the planned sites that cannot match, and why.
     pub lost: BTreeMap<SiteId, String>,
 }
@@ -90,7 +90,8 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
                 continue;
             }
         };
-        if now.build_id == module.build_id {
+        // Positions of a path are told of its innermost module, and others may have been rebuilt.
+        if now.build_id == module.build_id && !module.is_source() {
             continue;
         }
         if module.is_source() {
@@ -217,7 +218,7 @@ fn positions(
     // Those of a path are told of its innermost module, and may be of any.
     let has = |position: u64| table.has(position) || linked.has(position);
     let of_module = |s: &&PlannedSite| s.frames.iter().any(|f| f.module.as_ref() == Some(module));
-    if table.is_empty() {
+    if table.is_empty() && linked.is_empty() {
         let sites: Vec<SiteId> = plan.sites.iter().filter(of_module).map(|s| s.id).collect();
         for &site in &sites {
             lost.entry(site).or_insert_with(|| format!("{} has no lines of its source to find it by", module.name()));

@@ -60,7 +60,7 @@ pub fn landing(guide: &Guide, outcome: &Outcome) -> Landing {
     let ambiguous = guide.absorbed.iter().map(|(site, hotter)| Unmatched {
         id: site.id,
         label: site.label.clone(),
-        why: format!("its lines are those of {hotter}, too, which is hotter and decides"),
+        why: format!("its lines are those of {hotter}, too, which decides"),
         miss_share: site.miss_share,
     });
     let named: HashSet<_> = plan.sites.iter().map(|s| s.id).collect();

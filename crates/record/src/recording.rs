@@ -18,7 +18,7 @@ use profile::{
     FrameRow, Machine, MissRow, ObjectRow, ProcessRow, QuietRow, ResidencyRow, Run, SourceRow, TouchRow, VisitRow,
     Writer,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -183,7 +183,8 @@ fn complete(
     }
     // From here on the run is safe in the file; what follows only adds to it.
     writer.commit(Nanos(outcome.duration_ns))?;
-    let nameless = symbolise(&mut writer, progress)?;
+    let programs: BTreeSet<&str> = outcome.processes.iter().map(|p| p.exe.as_str()).collect();
+    let nameless = symbolise(&mut writer, &programs, progress)?;
     let nameless =
         nameless.into_iter().map(|why| ("module-unsymbolised", format!("a module has no source form: {why}")));
     for (kind, note) in unknown.into_iter().chain(nameless) {
@@ -200,11 +201,15 @@ fn complete(
 }
 
 /// Gives all frames their source form; returns a sentence for each module that has none.
-fn symbolise(writer: &mut Writer, progress: &mut dyn FnMut(Progress)) -> Result<Vec<String>, Error> {
+fn symbolise(
+    writer: &mut Writer,
+    programs: &BTreeSet<&str>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<String>, Error> {
     let mut nameless = Vec::new();
     let mut modules: Vec<_> = writer.modules().iter().map(|(m, &row)| (m.clone(), row)).collect();
     modules.sort_by_key(|m| m.1);
-    let annotated = annotated::together(modules.iter().map(|(m, _)| m));
+    let annotated = annotated::together(modules.iter().map(|(m, _)| m), programs.iter().copied());
     for (module, row) in modules {
         // What the program has named is its own source form, and so is a line of Python.
         if module.line_at(0).is_some() {

@@ -137,6 +137,11 @@ impl Binary {
         Ok(Binary { path: path.to_owned(), map })
     }
 
+    /// All of it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -23,8 +23,8 @@ pub struct Translated {
     pub plan: Plan,
     /// Which site of the former plan each of its sites is, if that was another one.
     pub origins: HashMap<SiteId, SiteId>,
-    /// Sites of the former plan of which nothing is left that is not a hotter one's, which decides: they and the hotter ones.
-    pub absorbed: Vec<(PlannedSite, SiteId)>,
+    /// Sites of the former plan of which nothing is left that is not a hotter one's, which decides: they and the labels of the hotter ones.
+    pub absorbed: Vec<(PlannedSite, String)>,
     /// A sentence on what was found.
     pub note: String,
 }
@@ -79,7 +79,8 @@ pub fn to_positions(plan: &Plan, program: &Path, table: &Table) -> Option<Transl
         program.display()
     );
     let origins = now.iter().flat_map(|(from, to)| to.iter().map(|s| (s.id, *from))).collect();
-    let absorbed = plan.sites.iter().filter_map(|s| Some((s.clone(), *absorbed.get(&s.id)?))).collect();
+    let label = |id: SiteId| plan.sites.iter().find(|s| s.id == id).map_or_else(|| id.to_string(), |s| s.label.clone());
+    let absorbed = plan.sites.iter().filter_map(|s| Some((s.clone(), label(*absorbed.get(&s.id)?)))).collect();
     Some(Translated { plan: translated, origins, absorbed, note })
 }
 

@@ -185,7 +185,7 @@ mod tests {
             ambiguous: vec![Unmatched {
                 id: SiteId(5),
                 label: "two (e.c:1)".into(),
-                why: "its lines are those of 0000000000000001, too, which is hotter and decides".into(),
+                why: "its lines are those of one (e.c:1), too, which decides".into(),
                 miss_share: 0.002,
             }],
             unmatched: vec![Unmatched {
