@@ -382,7 +382,7 @@ pub fn reallocate(at: usize, size: usize) -> *mut u8 {
     let whole = !old.split && old.moved.is_none() && site.target().parts == 0;
     if whole
         && planned == tier
-        && within + size <= heap::size_class(size)
+        && colour::may_stay(within, size)
         && (size <= old.bytes || plan::has_room(tier, size - old.bytes))
         && heap::resize_in_place(addr, size)
     {
@@ -391,18 +391,19 @@ pub fn reallocate(at: usize, size: usize) -> *mut u8 {
         enter(busy.0, addr, Object::of(index, size), site, tier, true);
         return at as *mut u8;
     }
-    if whole && within == 0 && heap::can_move(addr) && !too_much(size) {
+    if whole && heap::can_move(addr) && colour::may_move(within, size) && !too_much(size) {
         // It needs no more room than it grows by.
         let room = |t| plan::has_room(t, if t == tier { size.saturating_sub(old.bytes) } else { size });
         let stays = plan::order(planned).find(|&t| room(t)) == Some(tier);
-        let new = if stays { move_within(busy.0, addr, size) } else { core::ptr::null_mut() };
+        let new = if stays { move_within(busy.0, addr, within, size) } else { core::ptr::null_mut() };
         if !new.is_null() {
             if tier != planned {
                 process::fell_back(planned, size);
             }
             let object = Object::of(index, size);
             enter(busy.0, new as usize, object, site, tier, true);
-            return new;
+            // SAFETY: it is as long as that and its size.
+            return unsafe { new.add(within) };
         }
     }
     let enormous = too_much(size);
@@ -418,15 +419,15 @@ pub fn reallocate(at: usize, size: usize) -> *mut u8 {
     new
 }
 
-/// Ends an object whose pages become those of a new one in the same tier, and gives that. Null: it could not be done, and the
-/// object is as it was.
-fn move_within(thread: &Thread, addr: usize, size: usize) -> *mut u8 {
+/// Ends an object whose pages become those of a new one in the same tier that begins as many bytes into its first page, and gives
+/// that page. Null: it could not be done, and the object is as it was.
+fn move_within(thread: &Thread, addr: usize, within: usize, size: usize) -> *mut u8 {
     let new = heap::allocate(range::tier_of(addr), number(thread), size, heap::alignment(addr), false);
     // No page may be armed while it moves.
     let Some(old) = (!new.is_null()).then(|| close(addr)).flatten() else { return core::ptr::null_mut() };
     match heap::move_pages(addr, new as usize) {
         Moved::Yes => {}
-        Moved::No => copy(addr, new, size),
+        Moved::No => copy(addr, new, within + size),
         Moved::Lost => {
             sites::at(old.site).into_iter().for_each(|s| s.hold(old.bytes));
             open(addr, old);
