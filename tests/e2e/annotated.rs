@@ -1,11 +1,13 @@
 //! Programs compiled with `hearth-cc`, `hearth-c++` and `hearth-fc`: their sites are lines of the source, the same in every build.
 
-use hearth_tests::{Ended, Room, compilers, run, workspace};
+use hearth_tests::{Ended, Room, compilers, run, spawn, wait, workspace};
 use model::landing::Landing;
 use model::{Frame, Observed, Plan, PlannedMove, PlannedPhase, SiteId};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// One of them, in a folder of the room's, with sources copied there from the test programs.
 fn compile(room: &Room, folder: &str, compiler: &str, sources: &[&str], options: &[&str], out: &str) -> Ended {
@@ -468,6 +470,38 @@ fn what_the_compilers_cannot_do_is_said_and_the_build_goes_on() {
     assert_eq!(quiet, "");
     let version = cc(&hearth_cc, &["--version"], &[]).expect(0).stdout;
     assert!(version.contains("clang version 19"), "{version}");
+}
+
+/// Build systems end a compiler that they no longer need; nothing goes on without them.
+#[test]
+fn who_ends_hearth_cc_ends_the_compiler() {
+    let room = Room::new();
+    fs::write(room.path("x.c"), "int main(void) { return 0; }\n").expect("writing");
+    let slow = "#!/bin/sh\ncase \"$*\" in */dev/null*) exit 0;; esac\necho $$ >pid\nexec sleep 60\n";
+    fs::write(room.path("slow"), slow).expect("writing");
+    fs::set_permissions(room.path("slow"), fs::Permissions::from_mode(0o755)).expect("a program");
+    let mut command = room.command(compilers().join("hearth-cc"));
+    let started = spawn(command.args(["-c", "x.c"]).env("HEARTH_COMPILER", room.path("slow")));
+    let pid = || fs::read_to_string(room.path("pid")).ok().filter(|id| id.ends_with('\n'));
+    let id = std::iter::repeat_with(|| (std::thread::sleep(Duration::from_millis(20)), pid()).1).find_map(|id| id);
+    let compiler = Path::new("/proc").join(id.expect("it is repeated for ever").trim());
+    started.signal(libc::SIGTERM);
+    assert_eq!(wait(started, Duration::from_secs(30)).status, 143);
+    while compiler.exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What a compiler reads on its standard input is annotated too.
+#[test]
+fn sources_come_by_standard_input() {
+    let room = Room::new();
+    let script =
+        "echo 'void *malloc(unsigned long); int main(void) { return !malloc(9); }' | hearth-cc -O0 -x c -o f -";
+    let path = format!("{}:{}", compilers().display(), std::env::var("PATH").unwrap_or_default());
+    run(room.command("sh").args(["-c", script]).env("PATH", path)).expect(0);
+    let listed = room.hearth(&["sites", "f"]).expect(0).stdout;
+    assert!(listed.contains("as the program says itself") && listed.contains("<stdin>:1:"), "{listed}");
 }
 
 /// Interpreters have such loops: where eight pointers may each be any of the others there is no end of what they may be, and no formula.

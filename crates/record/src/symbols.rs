@@ -219,7 +219,14 @@ pub fn plain_name(name: &str) -> String {
         return plain;
     }
     let plain = unmangle_fortran(name, false);
-    if plain != *name { plain } else { addr2line::demangle_auto(name.into(), None).into_owned() }
+    if plain != *name {
+        plain
+    } else if ["_Z", "__Z", "_R", "__R"].iter().any(|start| name.starts_with(start)) {
+        addr2line::demangle_auto(name.into(), None).into_owned()
+    } else {
+        // The demangler takes a function `f` of C for C++'s short name of `float`.
+        plain
+    }
 }
 
 #[cfg(test)]
@@ -260,6 +267,12 @@ mod tests {
         assert!(changed.contains("changed since it was recorded"), "{changed}");
         let missing = Module { path: "/no/such/file".into(), build_id: String::new() };
         assert!(symbolize(&missing, &[1]).unwrap_err().contains("cannot be read"));
+    }
+
+    #[test]
+    fn names_of_c_are_no_short_names_of_cpp() {
+        assert_eq!(["f", "d", "i", "St", "main"].map(plain_name), ["f", "d", "i", "St", "main"]);
+        assert_eq!(["_ZN1a1bEv", "_RNvC1a1b"].map(plain_name), ["a::b()", "a::b"]);
     }
 
     #[test]
