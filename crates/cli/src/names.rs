@@ -1,13 +1,15 @@
 //! Names of sites that the engine tells of in binary form: looked up here, with the rights of who looks.
 
 use model::{Module, Site, SiteId, SourceLine};
-use record::{annotated, symbols};
+use record::annotated;
 use std::collections::HashMap;
 
 /// Names that are known so far.
 #[derive(Default)]
 pub struct Names {
     lines: HashMap<Module, HashMap<u64, Vec<SourceLine>>>,
+    /// Of all annotated modules among them.
+    positions: annotated::Table,
     labels: HashMap<SiteId, String>,
 }
 
@@ -22,15 +24,13 @@ impl Names {
                 unknown.entry(module.clone()).or_default().push(frame.offset);
             }
         }
-        let source: Vec<Module> = self.lines.keys().chain(unknown.keys()).filter(|m| m.is_source()).cloned().collect();
+        // Each file is read once.
+        let new = unknown.keys().filter(|m| m.is_source() && !self.lines.contains_key(m));
+        self.positions.add(annotated::together(new, std::iter::empty()));
         for (module, offsets) in unknown {
             // What has no names is shown by its place.
-            let mut found = symbols::symbolize(&module, &offsets).unwrap_or_else(|_| vec![Vec::new(); offsets.len()]);
-            // Positions of a path are told of the innermost module, and may be of any.
-            if module.is_source() && found.iter().any(Vec::is_empty) {
-                let all = annotated::together(source.iter(), std::iter::empty());
-                found.iter_mut().zip(&offsets).filter(|(l, _)| l.is_empty()).for_each(|(l, &p)| l.extend(all.line(p)));
-            }
+            let found = annotated::lines(&module, &offsets, &self.positions);
+            let found = found.unwrap_or_else(|_| vec![Vec::new(); offsets.len()]);
             self.lines.entry(module).or_default().extend(offsets.into_iter().zip(found));
         }
         for site in sites {

@@ -117,6 +117,16 @@ pub fn together<'a>(modules: impl Iterator<Item = &'a Module>, programs: impl It
     all
 }
 
+/// The source form of places in a module, an empty one where there is none. `all`: the positions of all modules that were met. An error is one sentence.
+pub fn lines(module: &Module, offsets: &[u64], all: &Table) -> Result<Vec<Vec<SourceLine>>, String> {
+    let mut found = symbols::symbolize(module, offsets)?;
+    // Those of a path are told of the innermost module, and may be of any.
+    if module.is_source() {
+        found.iter_mut().zip(offsets).filter(|(l, _)| l.is_empty()).for_each(|(l, &p)| l.extend(all.line(p)));
+    }
+    Ok(found)
+}
+
 /// Reads a module's positions; there are none if it is not annotated. An error is one sentence.
 pub(crate) fn table(binary: &Binary) -> Result<Table, String> {
     let file = binary.parse()?;
@@ -145,7 +155,8 @@ impl Table {
         table
     }
 
-    fn add(&mut self, other: Table) {
+    /// Adds those of another module.
+    pub fn add(&mut self, other: Table) {
         let mut new = BTreeSet::new();
         for (number, positions) in other.positions {
             let same = self.positions.entry(number).or_default();

@@ -10,7 +10,7 @@ use crate::residency::SitePages;
 use crate::sampling::{PAGE_FAULT, Sampler, Sampling, USUAL_LLC};
 use crate::touches::Touch;
 use crate::watch::now_ns;
-use crate::{Error, annotated, guide, program, statics, symbols};
+use crate::{Error, annotated, guide, program, statics};
 use foldhash::{HashMap, HashSet};
 use model::observed::Loss;
 use model::{Bytes, ChunkAt, Module, Nanos, Origin, Plan, Platform, SiteId, SiteKind, SourceLine};
@@ -225,14 +225,8 @@ fn symbolise(
         }
         progress(Progress::Symbolising(module.name().to_string()));
         let offsets = writer.offsets(row)?;
-        match symbols::symbolize(&module, &offsets) {
-            Ok(mut all) => {
-                // Positions of a path are told of the innermost module, and may be of any.
-                for (lines, &position) in
-                    all.iter_mut().zip(&offsets).filter(|(l, _)| module.is_source() && l.is_empty())
-                {
-                    lines.extend(annotated.line(position));
-                }
+        match annotated::lines(&module, &offsets, &annotated) {
+            Ok(all) => {
                 for (offset, lines) in offsets.iter().zip(all) {
                     writer.symbol(row, *offset, &lines)?;
                 }
