@@ -83,10 +83,10 @@ void unroll_openmp(Module &m) {
   SmallVector<CallInst *> calls;
   for (Function &f : m)
     for (Instruction &i : instructions(f))
-      if (auto *call = dyn_cast<CallInst>(&i); call && call->getCalledFunction() && call->getCalledFunction()->getName().starts_with("__kmpc_"))
+      if (auto *call = dyn_cast<CallInst>(&i); call && called(*call) && called(*call)->getName().starts_with("__kmpc_"))
         calls.push_back(call);
   for (CallInst *call : calls) {
-    StringRef name = call->getCalledFunction()->getName();
+    StringRef name = called(*call)->getName();
     IRBuilder<> b(call);
     Type *type = call->getType();
     if (name == "__kmpc_fork_call" || name == "__kmpc_fork_call_if") {
@@ -106,7 +106,7 @@ void unroll_openmp(Module &m) {
     } else if (name.starts_with("__kmpc_dispatch_init")) {
       // (loc, thread, schedule, lower, upper, stride, chunk): the one turn of all that is to do is given by the next call.
       for (CallInst *next : calls) {
-        if (next->getFunction() != call->getFunction() || !next->getCalledFunction() || !next->getCalledFunction()->getName().starts_with("__kmpc_dispatch_next"))
+        if (next->getFunction() != call->getFunction() || !called(*next) || !called(*next)->getName().starts_with("__kmpc_dispatch_next"))
           continue;
         IRBuilder<> entry(&*call->getFunction()->getEntryBlock().getFirstInsertionPt());
         Value *more = entry.CreateAlloca(b.getInt32Ty());
@@ -201,7 +201,7 @@ void flatten(Module &m) {
       if (auto *call = dyn_cast<CallBase>(&i))
         calls.push_back(call);
     for (CallBase *call : calls) {
-      Function *callee = call->getCalledFunction();
+      Function *callee = called(*call);
       if (!callee || callee->isDeclaration() || callee->isInterposable() || callee == f || recursive.contains(callee) ||
           f->getInstructionCount() + callee->getInstructionCount() > LARGEST)
         continue;
@@ -445,12 +445,20 @@ class Summary {
     case Instruction::FCmp:
       return comparison(*cast<CmpInst>(i), depth);
     case Instruction::Select:
-      return "? " + condition(i->getOperand(0), depth) + " " + value(i->getOperand(1), depth) + " " + value(i->getOperand(2), depth);
+      return chosen(i->getOperand(0), i->getOperand(1), i->getOperand(2), depth);
     case Instruction::PHI:
       return joined(*cast<PHINode>(i), depth);
     default:
       return unknown(v, "0");
     }
+  }
+
+  // One of two values. Of pointers that a loop chooses among anew it is both.
+  std::string chosen(const Value *by, const Value *yes, const Value *no, unsigned depth) {
+    if (!yes->getType()->isPointerTy() || !varies(by))
+      return "? " + condition(by, depth) + " " + value(yes, depth) + " " + value(no, depth);
+    std::string a = value(yes, depth), b = value(no, depth);
+    return a == b ? a : "x any 2 " + std::min(a, b) + " " + std::max(a, b);
   }
 
   // What decides between two values.
@@ -510,8 +518,7 @@ class Summary {
         };
         for (unsigned first : {0u, 1u})
           if (by(0, first) && by(1, 1 - first))
-            return "? " + condition(branch->getCondition(), depth) + " " + value(phi.getIncomingValue(first), depth) + " " +
-                   value(phi.getIncomingValue(1 - first), depth);
+            return chosen(branch->getCondition(), phi.getIncomingValue(first), phi.getIncomingValue(1 - first), depth);
       }
     }
     if (!phi.getType()->isPointerTy())

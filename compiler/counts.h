@@ -3,9 +3,16 @@
 #define HEARTH_COUNTS_H
 
 #include <llvm/ADT/ArrayRef.h>
+#include <llvm/IR/Function.h>
 #include <llvm/IR/InstrTypes.h>
 #include <llvm/IR/Module.h>
 #include <string>
+
+// The function that a call calls, by whichever of its names: a constructor has two.
+inline llvm::Function *called(const llvm::CallBase &call) {
+  auto *f = llvm::dyn_cast<llvm::Function>(call.getCalledOperand()->stripPointerCastsAndAliases());
+  return f && f->getFunctionType() == call.getFunctionType() ? f : nullptr;
+}
 
 namespace counts {
 

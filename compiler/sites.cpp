@@ -140,13 +140,15 @@ class Annotation {
     if (!where)
       return false;
     StringRef file = where->getFilename();
-    return file.starts_with("/usr/include/") || file.starts_with("/usr/lib/") || file.starts_with("/usr/local/include/") ||
-           file.contains("/include/c++/") || file.contains("/lib/gcc/") || file.contains("/lib/clang/");
+    if (file.starts_with("/usr/include/") || file.starts_with("/usr/local/include/") || file.contains("/include/c++/"))
+      return true;
+    // Those of compilers and libraries, and no program that was built in a folder of such a name.
+    return file.contains("/include/") && (file.starts_with("/usr/lib/") || file.contains("/lib/gcc/") || file.contains("/lib/clang/"));
   }
 
   // A call into another file that may allocate: of what is named, or gives a pointer or an object, and sounds as if it were made there.
   bool may_allocate(const CallBase &call) {
-    const Function *callee = call.getCalledFunction();
+    const Function *callee = called(call);
     if (callee) {
       if (callee->isIntrinsic())
         return false;
@@ -179,7 +181,7 @@ class Annotation {
 
   // How deep what this call leads to is, 0: it does not allocate as far as one can see.
   unsigned depth_of(const CallBase &call) {
-    const Function *callee = call.getCalledFunction();
+    const Function *callee = called(call);
     if (!callee || callee->isDeclaration() || allocates(callee->getName()))
       return may_allocate(call) ? 1 : 0;
     unsigned below = depth.lookup(callee);
@@ -267,7 +269,7 @@ class Annotation {
 
   // A call of just this body, which takes the path over.
   static bool takes_over(const CallBase &call) {
-    const Function *callee = call.getCalledFunction();
+    const Function *callee = called(call);
     return callee && !callee->isDeclaration() && can_be_changed(*callee) &&
            (callee->hasLocalLinkage() || (callee->hasExternalLinkage() && callee->isDSOLocal()));
   }
@@ -275,7 +277,7 @@ class Annotation {
   // How many positions a call has to be given: the runtime reads all, and so may another file; a body that is known may ask for fewer, as it leads to allocations
   // by calls of its own.
   unsigned wanted(const CallBase &call) const {
-    return takes_over(call) ? needed.lookup(call.getCalledFunction()) : wishes.layers;
+    return takes_over(call) ? needed.lookup(called(call)) : wishes.layers;
   }
 
   // How many positions of the path that it was called with a function needs for its calls.
@@ -299,7 +301,7 @@ class Annotation {
 
   // Calls that never allocate, so that it does not matter which path is said meanwhile.
   bool is_quiet(const CallBase &call) {
-    const Function *callee = call.getCalledFunction();
+    const Function *callee = called(call);
     if (!callee)
       return false;
     static const StringSet<> names = {"free", "cfree", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t", "__cxa_begin_catch"};
@@ -415,7 +417,7 @@ class Annotation {
 
   // Whether the path is read by what the compiler does not know to read it.
   bool is_read_unseen(const CallBase &call) const {
-    const Function *callee = call.getCalledFunction();
+    const Function *callee = called(call);
     return !callee || callee->isDeclaration() || relays.contains(callee);
   }
 
@@ -439,7 +441,7 @@ class Annotation {
     for (auto [call, position] : said.calls) {
       if (call->isMustTailCall())
         continue;
-      if (takes_over(*call) && !leaves.contains(call->getCalledFunction())) {
+      if (takes_over(*call) && !leaves.contains(called(*call))) {
         // It has cleared the path, unless it was left by an exception.
         if (auto *invoke = dyn_cast<InvokeInst>(call); invoke && !is_left_alone(f, invoke->getUnwindDest(), invoke->getUnwindDest()->begin(), calls))
           to_clear.push_back({call, invoke->getUnwindDest()});
@@ -487,7 +489,7 @@ class Annotation {
         words = {b.getInt32(position), words[0], words[1]};
       unsigned wants = wanted(*call);
       // Where fewer positions are kept than there is room for, the path has to end.
-      bool takes_it_over = takes_over(*call) && !relays.contains(call->getCalledFunction());
+      bool takes_it_over = takes_over(*call) && !relays.contains(called(*call));
       unsigned written = takes_it_over || wants == MOST_LAYERS ? wants : wants + 1;
       for (unsigned n = 0; n < written; n++)
         b.CreateAlignedStore(n < wants ? words[n] : b.getInt32(0), at_word(b, n), Align(4), must_stay);
@@ -534,7 +536,7 @@ class Annotation {
     // Folders differ between builds of one source.
     file = sys::path::filename(file);
     std::string key;
-    const Function *callee = call.getCalledFunction();
+    const Function *callee = called(call);
     raw_string_ostream(key) << file << '\t' << function << '\t' << line << '\t' << column << '\t' << (callee ? callee->getName() : "");
     // A macro may stand for several calls. Those of one function are counted by themselves: the compiler leaves some others out where it optimises.
     unsigned nth = same[key]++;
@@ -608,8 +610,12 @@ public:
 
 struct HearthSites : PassInfoMixin<HearthSites> {
   PreservedAnalyses run(Module &module, ModuleAnalysisManager &analyses) {
-    // Hearth's runtime is for this processor. Or it was done already, before the link step of LTO.
-    if (!StringRef(module.getTargetTriple()).starts_with("x86_64") || module.getNamedGlobal(PATH))
+    if (!StringRef(module.getTargetTriple()).starts_with("x86_64")) {
+      errs() << "hearth-cc: " << module.getSourceFileName() << " is compiled for " << module.getTargetTriple() << " and not annotated; Hearth is for x86_64\n";
+      return PreservedAnalyses::all();
+    }
+    // It was done already, before the link step of LTO.
+    if (module.getNamedGlobal(PATH))
       return PreservedAnalyses::all();
     auto &functions = analyses.getResult<FunctionAnalysisManagerModuleProxy>(module).getManager();
     return Annotation(module, functions).run() ? PreservedAnalyses::none() : PreservedAnalyses::all();

@@ -373,6 +373,79 @@ fn like_lines_of_files_of_one_name_differ_by_their_callers() {
     assert_eq!(all.len(), 2, "{all:?}");
 }
 
+/// A constructor has two names in the object file, and is said by either.
+#[test]
+fn constructors_of_the_callers_own_file_are_in_paths() {
+    let room = Room::new();
+    let source = "struct Field { double *at; Field(long n); };\n\
+                  __attribute__((noinline)) Field::Field(long n) : at(new double[n]) { at[0] = 1; }\n\
+                  int main() {\n  Field a(300000);\n  Field b(600000);\n  return a.at[0] + b.at[0] != 2;\n}\n";
+    fs::write(room.path("field.cpp"), source).expect("writing");
+    for level in ["-O0", "-O2"] {
+        run(room.command(compilers().join("hearth-c++")).args([level, "field.cpp", "-o", "field"])).expect(0);
+        room.record(&["--sampler", "none"], "p.hearth", &["./field"]).expect(0);
+        let observed = room.observed("p.hearth");
+        let large = observed.sites.iter().filter(|s| s.peak.0 > 1 << 20);
+        let lines: BTreeSet<u32> = large.filter_map(|s| Some(s.site.frames.get(1)?.source.first()?.line)).collect();
+        assert_eq!(lines, [4, 5].into(), "{level}: {:?}", observed.sites);
+    }
+}
+
+/// What a loop chooses anew in each turn may be either, for each phase.
+#[test]
+fn phases_may_use_all_that_a_loop_chooses_among() {
+    let room = Room::new();
+    let source = "#include <stdlib.h>\n\
+                  enum { N = 1 << 18 };\n\
+                  int hearth_phase(const char *name);\n\
+                  int main(void) {\n  double *x = calloc(N, 8);\n  double *y = calloc(N, 8), sum = 0;\n\
+                  \x20 for (int k = 0; k < 20; k++) {\n    hearth_phase(\"a\");\n    double *r = k & 1 ? x : y;\n\
+                  \x20   for (long i = 0; i < N; i++) sum += r[i];\n  }\n  return sum != 0;\n}\n";
+    fs::write(room.path("turns.c"), source).expect("writing");
+    fs::write(room.path("mark.c"), "int hearth_phase(const char *name) { return !name; }\n").expect("writing");
+    run(room.command("gcc").args(["-c", "mark.c"])).expect(0);
+    for level in ["-O0", "-O2"] {
+        run(room.command(compilers().join("hearth-cc")).args([level, "turns.c", "mark.o", "-o", "turns"])).expect(0);
+        let told = room.hearth(&["sites", "--phases", "turns"]).expect(0).stdout;
+        let (x, y) = (told.contains("(turns.c:5:"), told.contains("(turns.c:6:"));
+        assert!(x && y || told.contains("may ask for anything"), "{level}: {told}");
+    }
+}
+
+/// A header that is compiled for itself is no program.
+#[test]
+fn headers_are_compiled_before() {
+    let room = Room::new();
+    fs::write(room.path("h.h"), "int f(void);\n").expect("writing");
+    fs::write(room.path("x.c"), "int main(void) { return 0 * sizeof f; }\n").expect("writing");
+    let cc = |arguments: &[&str]| run(room.command(compilers().join("hearth-cc")).args(arguments)).expect(0);
+    assert_eq!(cc(&["h.h", "-o", "h.pch"]).stderr, "");
+    assert_eq!(cc(&["-x", "c-header", "h.h", "-o", "h.h.pch"]).stderr, "");
+    cc(&["-include", "h.h", "x.c", "-o", "x"]);
+    assert!(!room.hearth(&["record", "--sampler", "none", "-o", "p.hearth", "--", "./x"]).stderr.contains("unheard"));
+}
+
+/// A position of a library that has the number of one of the program's.
+#[test]
+fn positions_of_one_number_are_told_across_libraries() {
+    let room = Room::new();
+    // The lines of tests/programs/colliding.c, in two files of its name.
+    let library = "#include <stdlib.h>\nchar *kept_there;\nvoid mesh_kihem(void) {\n    kept_there =\n#line 15\n    malloc(500 << 10);\n}\n";
+    let program = "#include <stdlib.h>\nchar *kept;\nvoid mesh_kihem(void);\nvoid heat_horin(void) {\n    kept =\n#line 10\n    malloc(300 << 10);\n}\n\
+                   int main(void) {\n    void (*volatile fill[])(void) = {heat_horin, mesh_kihem};\n    fill[0]();\n    fill[1]();\n    return !kept;\n}\n";
+    for (folder, text) in [("l", library), ("p", program)] {
+        fs::create_dir(room.path(folder)).expect("a folder");
+        fs::write(room.path(folder).join("colliding.c"), text).expect("writing");
+    }
+    let cc = |arguments: &[&str]| run(room.command(compilers().join("hearth-cc")).args(arguments)).expect(0);
+    cc(&["-O0", "-fPIC", "-shared", "l/colliding.c", "-o", "libl.so"]);
+    cc(&["-O0", "p/colliding.c", "./libl.so", "-o", "app"]);
+    let recorded = room.record(&["--sampler", "none"], "p.hearth", &["./app"]).expect(0);
+    let said = recorded.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("have the same number"), "{said}");
+    assert!(room.hearth(&["sites", "--collisions", "app"]).expect(0).stdout.contains("have the same number"));
+}
+
 /// A program of which two allocations have one number.
 #[test]
 fn positions_of_one_number_are_told_by_who_meets_them() {
@@ -458,6 +531,9 @@ fn what_the_compilers_cannot_do_is_said_and_the_build_goes_on() {
     fs::write(room.path("y.f90"), "end\n").expect("writing");
     let said = cc(&fortran, &["y.f90", "-o", "y"], &[]).expect(0).stderr;
     assert!(said.contains("cannot load") && said.contains("call stacks") && room.path("y").exists(), "{said}");
+    // A target that Hearth is not for.
+    let said = cc(&hearth_cc, &["-m32", "-c", "x.c", "-o", "x.o"], &[]).expect(0).stderr;
+    assert!(said.contains("not annotated") && room.path("x.o").exists(), "{said}");
     // An error of the source's is one.
     fs::write(room.path("wrong.c"), "int main(void) { return nothing; }\n").expect("writing");
     let said = cc(&hearth_cc, &["wrong.c"], &[]).expect(1).stderr;

@@ -161,6 +161,18 @@ fn a_daemon_that_was_stopped_holds_no_program_up() {
 
 /// What ends while the daemon stands still does not wait for it: a program with 64 MiB alive, and a launcher would be given 300 ms to look at
 /// them. Of many runs the fastest counts, so that a busy machine is no reason to fail.
+/// A job's ranks may all be started at one moment; the daemon hears eight of a user's at once, and the others ask again.
+#[test]
+fn many_programs_start_at_once() {
+    let room = Room::new();
+    let daemon = Daemon::begin(&room, &[]);
+    let script = "for i in $(seq 40); do \"$0\" live --attach --socket \"$1\" -- touch \"ran$i\" & done; wait";
+    let ended = run(room.command("sh").args(["-c", script]).arg(hearth()).arg(&daemon.socket)).expect(0);
+    let ran = (1..=40).filter(|i| room.path(&format!("ran{i}")).exists()).count();
+    assert_eq!((ran, ended.stderr.as_str()), (40, ""));
+    daemon.stop(&room);
+}
+
 #[test]
 fn a_daemon_that_is_stopped_later_holds_no_end_up() {
     let room = Room::new();
@@ -330,6 +342,30 @@ fn the_screen_shows_objects_by_name_and_programs_with_their_shares() {
         "{metrics}"
     );
     refused(&room, &["top", "--socket", socket], &["--once"]);
+    // A full disk is said, and nothing else happens.
+    for args in ["top --once", "top --once --json", "status", "status --json", "status --prometheus"] {
+        let script = format!("exec \"$0\" {args} --socket \"$1\" >/dev/full");
+        let full = run(room.command("sh").args(["-c", &script]).arg(hearth()).arg(socket)).expect(2);
+        assert!(
+            full.stderr.contains("cannot write to standard output") && !full.stderr.contains("panic"),
+            "{args}: {}",
+            full.stderr
+        );
+    }
+    // In a terminal of 80 columns and 24 lines it is drawn, and `q` ends it.
+    let looked = "stty cols 80 rows 24; exec \"$HEARTH\" top --socket \"$SOCKET\"";
+    let script = format!("(sleep 2; printf q) | script -qec '{looked}' /dev/null");
+    let seen = run(room
+        .command("sh")
+        .args(["-c", &script])
+        .env("HEARTH", hearth())
+        .env("SOCKET", socket)
+        .env("TERM", "xterm"));
+    let seen = seen.expect(0).stdout;
+    assert!(
+        seen.contains("\u{1b}[?1049h") && seen.contains("\u{1b}[?1049l") && seen.contains("hearth daemon"),
+        "{seen:?}"
+    );
     fs::write(room.path("over"), "").expect("writing");
     wait(program, LIMIT).expect(0);
     daemon.stop(&room);

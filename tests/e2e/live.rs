@@ -153,6 +153,21 @@ fn bad_input_is_one_sentence() {
         refused(&room, &with(options), says);
     }
     refused(&room, &["live", "--", "no-such-program"], &["no-such-program"]);
+    // What is read is not written over.
+    fs::copy(program("small"), room.path("small")).expect("copying");
+    fs::write(room.path("own.rhai"), "fn due(interval, allocated, misses) { true }").expect("writing");
+    fs::write(room.path("two.toml"), TWO).expect("writing");
+    let log = |input: &'static str, options: &[&'static str], program: &'static str| {
+        let before = fs::read(room.path(input)).expect("it is there");
+        refused(&room, &[&["live", "--log", input], options, &["--", program]].concat(), &[input]);
+        assert!(fs::read(room.path(input)).is_ok_and(|now| now == before), "{input} was written over");
+    };
+    log("small", &[], "./small");
+    log("blind.hearth", &["--profile", "blind.hearth"], "true");
+    log("two.toml", &["--platform", "two.toml"], "true");
+    log("own.rhai", &["--trigger", "script=own.rhai"], "true");
+    fs::write(room.path("both"), "").expect("writing");
+    log("both", &["--json", "both"], "true");
     one_sentence(
         &room.hearth(&["live", "--sampler", "lab", "--", "true"]),
         &["live", "--sampler", "lab"],

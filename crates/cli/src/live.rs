@@ -3,7 +3,7 @@
 use crate::output;
 use ::live::daemon::client;
 use ::live::{Known, Lived, Program};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use model::Nanos;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ pub struct Args {
 /// Runs the verb. The exit code is the program's.
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.list {
-        print!("{}", list());
+        output::print(&list())?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut command = args.command.into_iter();
@@ -68,12 +68,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
         match client::attach(args.socket.as_deref(), &program)? {}
     }
     let mut options = args.placing.options()?;
+    let program_file = record::program::check(&program.name).unwrap_or_default();
+    if let Some(log) = &options.log {
+        for input in [&program_file].into_iter().chain(&args.profile) {
+            output::not_input(log, input)?;
+        }
+        if args.json.as_ref().is_some_and(|json| same(json, log)) {
+            bail!("--log and --json are both {}; give each a file of its own", log.display());
+        }
+    }
     if let Some(file) = &args.profile {
         options.sampler = record::Sampler::None;
         options.known = Some(Known::of(&profile::open(file)?.observed()?)?);
     }
     if let Some(file) = &args.json {
-        output::can_write(file, Path::new(&program.name))?;
+        output::can_write(file, &program_file)?;
     }
     let (outcome, lived) = ::live::live(&program, &options)?;
     if !args.quiet {
@@ -84,9 +93,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&lived).context("the summary cannot be written as JSON")?;
-        output::write(file, &(text + "\n"), Path::new(&program.name))?;
+        output::write(file, &(text + "\n"), &program_file)?;
     }
     Ok(ExitCode::from(outcome.code))
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| std::path::absolute(path).ok();
+    a.canonicalize().ok().zip(b.canonicalize().ok()).map_or_else(|| whole(a) == whole(b), |(a, b)| a == b)
 }
 
 fn list() -> String {

@@ -1,10 +1,11 @@
 //! The options that say how objects are placed while programs run.
 
+use crate::output;
 use ::live::{Names, Options};
 use anyhow::{Result, bail};
 use model::{Bytes, Nanos};
 use policy::Capacity;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How objects are placed
 #[derive(clap::Args)]
@@ -67,6 +68,13 @@ impl Placing {
                 "--platform {}: it does not say which NUMA nodes its tiers are; a platform file with `nodes` does",
                 platform.name
             );
+        }
+        if let Some(log) = &self.log {
+            let scripts = [&self.aggregate, &self.priority, &self.trigger, &self.enforce];
+            let scripts = scripts.into_iter().filter_map(|s| s.strip_prefix("script="));
+            for input in scripts.chain(self.platform.as_deref()) {
+                output::not_input(log, Path::new(input))?;
+            }
         }
         let fastest = platform.tiers.first().and_then(|t| t.capacity).map(|c| c.value);
         let fast = match (self.fast, fastest) {

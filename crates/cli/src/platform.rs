@@ -1,5 +1,6 @@
 //! `hearth platform`: which memories a machine has and how fast they are.
 
+use crate::output;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use platform::ThisMachine;
@@ -58,16 +59,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     platform::apply_overrides(&mut shown, &args.set)?;
     if args.json {
-        println!("{}", platform::json::platform(&shown, measured.as_ref()));
+        output::print(&(platform::json::platform(&shown, measured.as_ref()).to_string() + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    print!("{}", platform::text::platform(&shown, width()));
+    output::print(&platform::text::platform(&shown, width()))?;
     if let Some(m) = measured {
         match args.measure {
-            true => print!("\n{}", platform::text::measured(&m, width())),
-            false => println!("\nmeasured {}; `hearth platform --measure` measures again", age(m.taken)),
+            true => output::print(&format!("\n{}", platform::text::measured(&m, width())))?,
+            false => {
+                output::print(&format!("\nmeasured {}; `hearth platform --measure` measures again\n", age(m.taken)))?;
+            }
         }
-        print!("{}", platform::text::notes(&m, width()));
+        output::print(&platform::text::notes(&m, width()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -98,12 +101,12 @@ fn list(json: bool) -> Result<()> {
     let entries = platform::library();
     if json {
         let map: BTreeMap<&str, &str> = entries.iter().map(|e| (e.name.as_str(), e.description.as_str())).collect();
-        println!("{}", serde_json::to_string_pretty(&map)?);
+        output::print(&(serde_json::to_string_pretty(&map)? + "\n"))?;
         return Ok(());
     }
     let longest = entries.iter().map(|e| e.name.len()).max().unwrap_or(0);
     for e in &entries {
-        println!("{:longest$}  {}", e.name, e.description);
+        output::print(&format!("{:longest$}  {}\n", e.name, e.description))?;
     }
     Ok(())
 }

@@ -74,8 +74,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let file = args.file.display();
     if args.collisions {
         // What is no file of an ELF format was linked for something else.
-        for same in annotated::of(&args.file).unwrap_or_default().collisions(|_| true) {
-            println!("hearth: {same}");
+        for same in annotated::linked(&args.file).unwrap_or_default().collisions(|_| true) {
+            output::print(&format!("hearth: {same}\n"))?;
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -2,6 +2,7 @@
 
 mod prometheus;
 
+use crate::output;
 use ::live::daemon::client;
 use ::live::daemon::talk::{Reply, Request};
 use ::live::status::Status;
@@ -30,13 +31,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let Reply::Status { status } = client::ask(args.socket.as_deref(), Request::Status)? else {
         bail!("the daemon gave another answer than was asked for; is it of another version?")
     };
-    match () {
+    let text = match () {
         () if args.json => {
-            println!("{}", serde_json::to_string_pretty(&status).context("the status cannot be written as JSON")?);
+            serde_json::to_string_pretty(&status).context("the status cannot be written as JSON")? + "\n"
         }
-        () if args.prometheus => print!("{}", prometheus::text(&status)),
-        () => print!("{}", shown(&status)),
-    }
+        () if args.prometheus => prometheus::text(&status),
+        () => shown(&status),
+    };
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

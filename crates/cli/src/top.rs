@@ -3,6 +3,7 @@
 mod screen;
 
 use crate::names::Names;
+use crate::output;
 use ::live::daemon::client;
 use ::live::daemon::talk::{Reply, Request};
 use ::live::status::Status;
@@ -51,9 +52,10 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     let status = ask(args.socket.as_deref())?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&status).context("the status cannot be written as JSON")?);
+        let text = serde_json::to_string_pretty(&status).context("the status cannot be written as JSON")?;
+        output::print(&(text + "\n"))?;
     } else if args.once {
-        print!("{}", once(&status)?);
+        output::print(&once(&status)?)?;
     } else if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
         let mut terminal = ratatui::init();
         let shown = watch(&mut terminal, args.socket.as_deref(), status);

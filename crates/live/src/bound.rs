@@ -3,10 +3,9 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// It is read again after so long, and after so many times what reading it took: the kernel counts all pages for it.
-const AGAIN: Duration = Duration::from_secs(5);
+/// It is read again after so many times what reading it took: the kernel counts all pages for it.
 const TIMES: u32 = 100;
 /// Most mappings that are kept of a process.
 const MOST: usize = 1 << 17;
@@ -21,9 +20,9 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Whether an address is in such memory, as far as that was read lately.
-    pub fn holds(&self, addr: u64) -> bool {
-        let at = self.ranges.partition_point(|(start, _)| *start <= addr);
+    /// Whether something of these bytes is in such memory, as far as that was read lately.
+    pub fn holds(&self, addr: u64, bytes: u64) -> bool {
+        let at = self.ranges.partition_point(|(start, _)| *start < addr.saturating_add(bytes));
         at > 0 && addr < self.ranges[at - 1].1
     }
 
@@ -35,7 +34,7 @@ impl Bound {
         }
         self.ranges =
             File::open(format!("/proc/{pid}/numa_maps")).map_or_else(|_| Vec::new(), |f| read(BufReader::new(f)));
-        self.next = Some(Instant::now() + AGAIN.max(TIMES * began.elapsed()));
+        self.next = Some(Instant::now() + TIMES * began.elapsed());
     }
 }
 
@@ -67,9 +66,12 @@ mod tests {
     fn what_the_program_has_bound_is_known() {
         let text = "1000 default file=/bin/a\n2000 bind:0 anon=3 N0=3\n5000 local anon=1\n8000 prefer:1 heap\n9000 interleave:0-1\nnonsense\n";
         let bound = Bound { ranges: read(text.as_bytes()), next: None };
-        let held: Vec<u64> =
-            [0x1000, 0x1fff, 0x2000, 0x4fff, 0x5000, 0x8000, 0x9001].into_iter().filter(|a| bound.holds(*a)).collect();
+        let held: Vec<u64> = [0x1000, 0x1fff, 0x2000, 0x4fff, 0x5000, 0x8000, 0x9001]
+            .into_iter()
+            .filter(|a| bound.holds(*a, 1))
+            .collect();
         assert_eq!(held, [0x2000, 0x4fff, 0x8000, 0x9001]);
-        assert!(!Bound::default().holds(0x2000));
+        assert!(bound.holds(0x1000, 0x1001) && !bound.holds(0x1000, 0x1000) && bound.holds(0x4000, 0x8000));
+        assert!(!Bound::default().holds(0x2000, 0x1000));
     }
 }

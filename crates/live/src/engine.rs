@@ -67,6 +67,15 @@ struct Process {
     /// Bytes that it had allocated when its objects were read last.
     allocated: u64,
     over: bool,
+    /// The kernel does not permit to move its pages, nor to ask where they are.
+    watched_only: bool,
+}
+
+impl Process {
+    /// Nothing of it can be moved.
+    fn is_still(&self) -> bool {
+        self.over || self.watched_only
+    }
 }
 
 /// The engine.
@@ -262,7 +271,7 @@ impl<'a> Engine<'a> {
         let (first, mut from) = self.look_from;
         for turn in 0..=self.tables.len() {
             let process = (first + turn) % self.tables.len().max(1);
-            if self.processes.get(process).is_none_or(|p| p.over) {
+            if self.processes.get(process).is_none_or(Process::is_still) {
                 from = 0;
                 continue;
             }
@@ -322,7 +331,8 @@ impl<'a> Engine<'a> {
             }
             Refused::Other(what) => format!("moving pages failed: {what}"),
         };
-        self.processes[process].over |= !matches!(why, Refused::Other(_));
+        self.processes[process].over |= *why == Refused::Gone;
+        self.processes[process].watched_only |= *why == Refused::NotPermitted;
         self.notes.add(self.about(process), "", note);
     }
 
@@ -566,6 +576,7 @@ impl Sink for Engine<'_> {
             bound: Bound::default(),
             allocated: 0,
             over: false,
+            watched_only: false,
         };
         match self.processes.get_mut(process) {
             // The number of one that has ended is given to another.
@@ -732,7 +743,7 @@ impl Sink for Engine<'_> {
             let (tables, processes) = (&mut self.tables, &self.processes);
             let record = |process: usize, addr: u64| {
                 let bytes = tables.get_mut(process)?.get(addr)?.bytes();
-                (!processes[process].over).then_some((processes[process].pid, addr + bytes))
+                (!processes[process].is_still()).then_some((processes[process].pid, addr + bytes))
             };
             match self.mover.step(&self.places, record) {
                 Ok(Some(done)) => self.done(now_ns, &done),

@@ -88,9 +88,7 @@ pub enum Error {
         known: String,
     },
     /// A capacity that is not a capacity.
-    #[error(
-        "`{text}` is not a capacity; write a size such as 12GiB or 512MiB, or a share of the program's peak such as 50%"
-    )]
+    #[error("`{text}` is not a capacity; write a size such as 12GiB or 512MiB, or a share of at most 100% such as 50%")]
     BadCapacity {
         /// What was written.
         text: String,

@@ -81,15 +81,18 @@ pub(crate) fn unheard(program: &Path) -> Option<String> {
     })
 }
 
-/// What a run that met these positions has to say of those among them that have one number, how many numbers that are, and a sentence.
-pub(crate) fn collisions<'a>(met: impl Iterator<Item = (&'a Module, u64)>) -> Option<(usize, String)> {
+/// What a run of these programs that met these positions has to say of those among them that have one number, how many numbers that are, and a sentence.
+pub(crate) fn collisions<'a>(
+    met: impl Iterator<Item = (&'a Module, u64)>,
+    programs: impl Iterator<Item = &'a str>,
+) -> Option<(usize, String)> {
     let (mut modules, mut numbers) = (BTreeSet::new(), BTreeSet::new());
     for (module, number) in met.filter(|(module, _)| module.is_source()) {
         modules.insert(module);
         numbers.insert(number);
     }
     // Positions of one path may be of several files.
-    let all = together(modules.iter().copied(), std::iter::empty());
+    let all = together(modules.iter().copied(), programs);
     let told = all.collisions(|n| numbers.contains(&u64::from(n)));
     let files: Vec<&str> = modules.iter().filter_map(|m| m.file()).collect();
     let more = match told.len().checked_sub(1)? {

@@ -36,6 +36,12 @@ fn call(pid: i32, pages: &[u64], to: Option<u32>) -> Result<Vec<i32>, Refused> {
         Some(libc::ENOENT | libc::EFAULT) => Ok(status),
         // No memory on the node: what a look will tell.
         Some(libc::ENOMEM | libc::EBUSY) if to.is_some() => Ok(status),
+        Some(libc::ENODEV) if to.is_some() => {
+            let node = to.unwrap_or_default();
+            Err(Refused::Other(format!(
+                "there is no NUMA node {node} with memory here; does the platform describe this machine?"
+            )))
+        }
         _ => Err(Refused::Other(e.to_string())),
     }
 }

@@ -859,7 +859,7 @@ impl<'a> Watch<'a> {
         for (kind, name, note) in [
             ("allocation-refused", "refused", "allocations had to be left to the program's own allocator"),
             ("child-unobserved", "children_unobserved", NO_RIGHTS),
-            ("no-ring", "no_ring", "events found no ring"),
+            ("no-ring", "no_ring", "events found no ring: /dev/shm, where rings are, was full"),
             ("no-site", "no_site", "sites found no room in the site table"),
             ("stack-truncated", "truncated", "call stacks were cut short"),
             ("python-left-out", "python_left_out", NO_MORE_PYTHON),
@@ -1000,10 +1000,10 @@ impl<'a> Watch<'a> {
     fn tell_of_positions(&mut self) {
         let frames = self.tally.sites.values().flat_map(|s| &s.frames);
         let met = frames.filter_map(|f| Some((f.module.as_ref()?, f.offset)));
-        if let Some((count, note)) = annotated::collisions(met) {
+        let programs: HashSet<String> = self.processes.iter().map(|p| p.summary.exe.clone()).collect();
+        if let Some((count, note)) = annotated::collisions(met, programs.iter().map(String::as_str)) {
             self.lose(None, "positions-collide", count as u64, &note);
         }
-        let programs: HashSet<String> = self.processes.iter().map(|p| p.summary.exe.clone()).collect();
         let told: Vec<String> = programs.iter().filter_map(|p| annotated::unheard(Path::new(p))).collect();
         self.lose(None, "positions-unheard", told.len() as u64, &told.join("; "));
     }

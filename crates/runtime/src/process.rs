@@ -423,7 +423,7 @@ fn ring_control(ring: &Ring, index: usize) -> Option<&wire::process::RingControl
         };
         if !allocated {
             NO_ROOM_UNTIL.store(time() + NEXT_TRY_NS, Relaxed);
-            say(b"the session's directory is full; some events could not be kept");
+            say(b"/dev/shm, where the session is, is full; some events could not be kept");
             return None;
         }
         ring.control().ready.store(1, Release);

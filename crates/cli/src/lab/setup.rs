@@ -1,5 +1,6 @@
 //! `hearth lab setup`: gets and checks everything that the lab needs.
 
+use crate::output;
 use ::lab::setup::{self, News};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -35,6 +36,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         News::Percent(percent) => bar.set_message(format!("{percent:.0} %")),
     });
     bar.finish_and_clear();
-    println!("the lab in {} is ready", installed?.dir().display());
+    output::print(&format!("the lab in {} is ready\n", installed?.dir().display()))?;
     Ok(ExitCode::SUCCESS)
 }

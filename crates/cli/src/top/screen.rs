@@ -65,8 +65,17 @@ pub struct View {
     pub held: bool,
 }
 
-/// Draws a status.
+/// Draws a status. Programs choose their names, and nothing of these may steer the terminal.
 pub fn draw(frame: &mut Frame<'_>, status: &Status, names: &Names, view: &View) {
+    draw_all(frame, status, names, view);
+    for cell in &mut frame.buffer_mut().content {
+        if cell.symbol().chars().any(char::is_control) {
+            cell.set_symbol("?");
+        }
+    }
+}
+
+fn draw_all(frame: &mut Frame<'_>, status: &Status, names: &Names, view: &View) {
     let tiers = status.tiers.len() as u16;
     let notes = status.notes.len().min(1) as u16;
     let programs = status.programs.len().min(PROGRAMS) as u16 + 2 + u16::from(status.programs.len() > PROGRAMS);
@@ -215,6 +224,14 @@ mod tests {
         terminal.draw(|frame| draw(frame, status, &Names::default(), &View::default())).expect("it is drawn");
         let cells = terminal.backend().buffer().content().chunks(80);
         cells.map(|line| line.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_string()).collect()
+    }
+
+    #[test]
+    fn no_programs_name_steers_the_terminal() {
+        let program = ProgramStatus { exe: "/tmp/h\u{1b}[31mx".into(), ..ProgramStatus::default() };
+        let shown = screen(&Status { programs: vec![program], ..Status::default() });
+        assert!(shown.iter().any(|line| line.ends_with("h?[31mx")), "{shown:?}");
+        assert!(!shown.iter().flat_map(|line| line.chars()).any(char::is_control));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::session::JOB;
 
 /// Where the daemon of root listens.
@@ -41,14 +41,32 @@ pub(super) enum Silence {
     Error(Error),
     /// A daemon is there and says nothing: it was stopped, or has too much to do.
     Late(Error),
+    /// It has closed the door without a word: it hears too many at once.
+    Away(Error),
 }
+
+/// Until one who was turned away asks again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Asks the daemon at a socket; if none is given the user's own, or else root's.
 pub fn ask(at: Option<&Path>, what: Request) -> Result<Reply, Error> {
-    ask_within(at, what, PATIENCE).map_err(|(Silence::Nobody(e) | Silence::Error(e) | Silence::Late(e))| e)
+    ask_within(at, what, PATIENCE)
+        .map_err(|(Silence::Nobody(e) | Silence::Error(e) | Silence::Late(e) | Silence::Away(e))| e)
 }
 
 fn ask_within(at: Option<&Path>, what: Request, patience: Duration) -> Result<Reply, Silence> {
+    let until = Instant::now() + patience;
+    loop {
+        match ask_once(at, what, patience) {
+            // Whether a daemon that ends was told to by this one is not known.
+            Err(Silence::Away(_)) if what != Request::Stop && Instant::now() < until => std::thread::sleep(PAUSE),
+            Err(Silence::Away(e)) => return Err(Silence::Late(e)),
+            other => return other,
+        }
+    }
+}
+
+fn ask_once(at: Option<&Path>, what: Request, patience: Duration) -> Result<Reply, Silence> {
     let say = |what: String| Silence::Error(Error(what));
     let places = at.map_or_else(|| vec![socket(), ROOTS.into()], |at| vec![at.to_path_buf()]);
     let mut found = None;
@@ -82,7 +100,11 @@ fn ask_within(at: Option<&Path>, what: Request, patience: Duration) -> Result<Re
     }
     let fail = |e: std::io::Error| {
         let error = Error(format!("the daemon at {} gave no answer: {e}", place.display()));
-        if e.kind() == ErrorKind::WouldBlock { Silence::Late(error) } else { Silence::Error(error) }
+        match e.kind() {
+            ErrorKind::WouldBlock => Silence::Late(error),
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => Silence::Away(error),
+            _ => Silence::Error(error),
+        }
     };
     stream.set_nonblocking(false).map_err(fail)?;
     stream.set_read_timeout(Some(patience)).map_err(fail)?;
@@ -92,6 +114,9 @@ fn ask_within(at: Option<&Path>, what: Request, patience: Duration) -> Result<Re
     stream.write_all(&text).map_err(fail)?;
     let mut line = String::new();
     BufReader::new(stream.take(MOST_REPLY)).read_line(&mut line).map_err(fail)?;
+    if line.is_empty() {
+        return Err(fail(ErrorKind::UnexpectedEof.into()));
+    }
     match serde_json::from_str(&line).map_err(|e| fail(e.into()))? {
         Reply::Refused { why } => Err(say(why)),
         reply => Ok(reply),
@@ -147,7 +172,7 @@ pub fn attach(at: Option<&Path>, program: &Program) -> Result<std::convert::Infa
             command.env(JOB, std::process::id().to_string());
         }
         Err(Silence::Nobody(e) | Silence::Error(e)) => return Err(e),
-        Err(Silence::Late(e)) => eprintln!("hearth: {e}; the program runs without Hearth"),
+        Err(Silence::Late(e) | Silence::Away(e)) => eprintln!("hearth: {e}; the program runs without Hearth"),
     }
     Err(Error(format!("cannot start {}: {}", path.display(), command.exec())))
 }

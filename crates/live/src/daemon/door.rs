@@ -62,7 +62,10 @@ impl Door {
         };
         match std::fs::symlink_metadata(path) {
             Ok(there) if !there.file_type().is_socket() => {
-                return Err(cannot("it is there already", &"and it is no socket"));
+                return Err(Error(format!(
+                    "{} is there already and is no socket; give another place with --socket",
+                    path.display()
+                )));
             }
             _ => {}
         }

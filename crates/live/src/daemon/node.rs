@@ -47,13 +47,13 @@ fn session(at: Option<&Path>, socket: &Path) -> Result<(PathBuf, PathBuf), Error
     loop {
         match client::ask_to_attach(at) {
             Ok(found) => return Ok(found),
-            Err(Silence::Error(e) | Silence::Late(e)) if began.elapsed() > LISTENS => return Err(e),
+            Err(Silence::Error(e) | Silence::Late(e) | Silence::Away(e)) if began.elapsed() > LISTENS => return Err(e),
             Err(Silence::Nobody(_)) if log.is_none() => log = Some(start(socket)?),
             Err(Silence::Nobody(e)) if began.elapsed() > LISTENS => {
                 let log = log.unwrap_or_default();
                 return Err(Error(format!("{e}; what the daemon that was started says is in {}", log.display())));
             }
-            Err(Silence::Nobody(_) | Silence::Late(_)) => std::thread::sleep(PAUSE),
+            Err(Silence::Nobody(_) | Silence::Late(_) | Silence::Away(_)) => std::thread::sleep(PAUSE),
             Err(Silence::Error(e)) => return Err(e),
         }
     }

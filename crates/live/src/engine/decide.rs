@@ -176,7 +176,7 @@ impl Engine<'_> {
         let wants_all = self.routines.enforce.wants_all();
         for (number, process, addr, r) in records.iter() {
             let of = &self.processes[process];
-            if of.over || r.tier == NOWHERE || r.rest > 0 || of.bound.holds(addr) {
+            if of.is_still() || r.tier == NOWHERE || r.rest > 0 || of.bound.holds(addr, r.bytes()) {
                 continue;
             }
             let priority = self.routines.prioritise.priority(&outlook.item(horizon, process, addr, r), now);
@@ -227,7 +227,7 @@ impl Engine<'_> {
         let mut stays = None;
         moves.retain(|m| {
             let of = &self.processes[m.process as usize];
-            let stay = of.bound.holds(m.addr);
+            let stay = of.bound.holds(m.addr, m.bytes);
             stays = stays.or(stay.then_some((m.process as usize, of.pid)));
             !stay
         });

@@ -14,7 +14,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 /// Sites that are remembered by their call stacks, and frames of each.
 const MOST_SITES: usize = 1 << 16;
 const MOST_FRAMES: usize = 16;
-/// Objects that are shown: the hottest.
+/// Objects that are shown: so many of the hottest, and of the largest.
 const MOST_OBJECTS: usize = 64;
 /// Sites in a state of the log: so many of the hottest, and of the largest of the others.
 const LOGGED: (usize, usize) = (16, 8);
@@ -64,6 +64,23 @@ impl Shown {
     }
 }
 
+/// The objects, by process and address, that have most of something.
+#[derive(Default)]
+struct Most(BinaryHeap<Reverse<(u64, usize, u64)>>);
+
+impl Most {
+    fn offer(&mut self, of: u64, process: usize, addr: u64) {
+        let least = self.0.peek().filter(|_| self.0.len() >= MOST_OBJECTS);
+        // Of a million that are alike none takes another one's place.
+        if least.is_none_or(|Reverse((least, ..))| of > *least) {
+            self.0.push(Reverse((of, process, addr)));
+        }
+        if self.0.len() > MOST_OBJECTS {
+            self.0.pop();
+        }
+    }
+}
+
 fn nameless(id: SiteId) -> Site {
     Site { id, kind: SiteKind::Allocation, apart: None, frames: Vec::new() }
 }
@@ -97,7 +114,7 @@ impl Engine<'_> {
     }
 
     fn status(&self, length_s: f64) -> Status {
-        let mut hottest: BinaryHeap<Reverse<(u64, usize, u64)>> = BinaryHeap::new();
+        let (mut hottest, mut largest) = (Most::default(), Most::default());
         let mut programs = Vec::new();
         for (i, p) in self.processes.iter().enumerate().filter(|(_, p)| !p.over) {
             let none = ProgramStatus { resident: vec![Bytes(0); self.places.len()], ..ProgramStatus::default() };
@@ -110,20 +127,15 @@ impl Engine<'_> {
                 of.misses_per_second += misses;
                 r.divided(of.resident.len()).for_each(|(tier, bytes)| of.resident[tier].0 += bytes);
                 // Misses a second are not negative, and of such numbers the bits have the same order.
-                let bits = misses.to_bits();
-                let coldest = hottest.peek().filter(|_| hottest.len() >= MOST_OBJECTS);
-                // Of a million that are as cold none takes another one's place.
-                if coldest.is_none_or(|Reverse((coldest, ..))| bits > *coldest) {
-                    hottest.push(Reverse((bits, i, addr)));
-                }
-                if hottest.len() > MOST_OBJECTS {
-                    hottest.pop();
-                }
+                hottest.offer(misses.to_bits(), i, addr);
+                largest.offer(r.bytes(), i, addr);
             }
             programs.push(of);
         }
         programs.sort_by_key(|p| (p.resident.first().map(|b| Reverse(b.0)), p.pid));
-        let objects = hottest.into_sorted_vec().into_iter();
+        let mut shown = HashSet::new();
+        let both = hottest.0.into_sorted_vec().into_iter().chain(largest.0.into_sorted_vec());
+        let objects = both.filter(|Reverse((_, process, addr))| shown.insert((*process, *addr)));
         let objects = objects.filter_map(|Reverse((_, process, addr))| {
             let (_, r) = self.tables[process].from(addr).next()?;
             Some(self.object(process, addr, r))

@@ -148,12 +148,18 @@ impl Log {
         let asked: u64 = self.moves.iter().map(|m| m.present).sum();
         let there: u64 = self.moves.iter().map(|m| m.there).sum();
         let mut out = vec![format!(
-            "{} of time, {}, {}: {up} went to faster memory, {down} to slower, in {}; {} of it was then found where it belongs",
+            "{} of time, {}, {}: {up} went to faster memory, {down} to slower, in {}{}",
             Nanos(end - begin),
             words::plural(self.decisions.len() as u64, "decision"),
             words::plural(self.moves.len() as u64, "move"),
             Nanos(took),
-            words::percent(words::share(there as f64, asked as f64)),
+            match asked {
+                0 => String::new(),
+                _ => format!(
+                    "; {} of it was then found where it belongs",
+                    words::percent(words::share(there as f64, asked as f64))
+                ),
+            },
         )];
         out.extend(
             self.reasons().into_iter().map(|(why, n)| format!("{}: {why}", words::plural(n as u64, "decision"))),
