@@ -599,8 +599,9 @@ fn pointers_that_go_round_are_given_up_soon() {
 
 /// What `hearth plan --static` plans, as `tier label: share of misses, size`, the hottest first.
 fn planned_by_text(room: &Room, command: &[&str]) -> (Vec<String>, String) {
-    let plan = ["plan", "--static", "--platform", "cxl-expander", "--set", "llc=1MiB", "--fast", "17MiB"];
-    let ended = room.hearth(&[&plan, &["-o", "static.toml", "--"][..], command].concat()).expect(0);
+    let machine = ["--platform", "cxl-expander", "--set", "llc=1MiB", "--fast", "17MiB"];
+    let plan = [&["plan", "--static", "--policy", "density"][..], &machine].concat();
+    let ended = room.hearth(&[&plan[..], &["-o", "static.toml", "--"], command].concat()).expect(0);
     let plan = policy::plan_file::read(&room.path("static.toml")).expect("the plan");
     let line = |site: &model::PlannedSite| {
         // Of objects of one line the place tells more than is the same in all builds.

@@ -54,9 +54,9 @@ pub struct Args {
     /// Which size of a site counts against a capacity
     #[arg(long, value_name = "SIZE", default_value = "peak")]
     size: Size,
-    /// The policy that decides
-    #[arg(long, value_name = "NAME", default_value = policies::ALL[0].name())]
-    policy: String,
+    /// The policy that decides [default: density; with --static: exact]
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
     /// Thresholds of the policy bandwidth-aware: allocations, and shares of the slow memory's peak bandwidth
     #[arg(long, value_name = "ALLOC,LOW%,HIGH%", default_value = "2,20%,40%", value_parser = thresholds)]
     thresholds: Thresholds,
@@ -139,7 +139,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     // What no output may overwrite.
     let inputs: &Path = args.profile.first().map_or_else(|| Path::new(&args.command[0]), PathBuf::as_path);
-    let policy = policies::find(&args.policy)?;
+    // What is guessed of a whole object may be far off; hot parts are told well (bench/results/static.md).
+    let usual = if args.by_text { "exact" } else { policies::ALL[0].name() };
+    let policy = policies::find(args.policy.as_deref().unwrap_or(usual))?;
     let mut options = Options {
         fast: args.fast,
         capacities: by_tier(args.capacity, "--capacity")?,
