@@ -79,7 +79,6 @@ fn postgres_is_one_job() {
 }
 
 #[test]
-#[ignore = "slow"]
 fn an_mpi_job_is_one_job() {
     require_tool("mpirun", "openmpi-bin");
     require_tool("lmp", "lammps");
