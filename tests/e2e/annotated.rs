@@ -580,6 +580,29 @@ fn sources_come_by_standard_input() {
     assert!(listed.contains("as the program says itself") && listed.contains("<stdin>:1:"), "{listed}");
 }
 
+/// Sizes may come from the environment, which is that of whoever plans.
+#[test]
+fn sizes_come_from_the_environment() {
+    let room = Room::new();
+    let source = "#include <stdlib.h>\nint main(void) {\n  const char *said = getenv(\"MY_N\");\n  long n = said ? atol(said) : 1000;\n\
+                  \x20 double *x = malloc(n * sizeof *x), sum = 0;\n  for (int k = 0; k < 10; k++)\n\
+                  \x20   for (long i = 0; i < n; i++) sum += x[i] += k;\n  return sum < 0;\n}\n";
+    fs::write(room.path("sized.c"), source).expect("writing");
+    for level in ["-O0", "-O2"] {
+        run(room.command(compilers().join("hearth-cc")).args([level, "sized.c", "-o", "sized"])).expect(0);
+        let plan = |n: &str| {
+            let mut command = room.command(hearth_tests::hearth());
+            command.args(["plan", "--static", "--platform", "cxl-expander", "--fast", "64MiB", "--", "./sized"]);
+            if !n.is_empty() {
+                command.env("MY_N", n);
+            }
+            run(&mut command).expect(0).stdout
+        };
+        assert!(plan("4000000").contains("peak = 32_000_000"), "{level}: {}", plan("4000000"));
+        assert!(plan("").contains("peak = 8_000"), "{level}: {}", plan(""));
+    }
+}
+
 /// Interpreters have such loops: where eight pointers may each be any of the others there is no end of what they may be, and no formula.
 #[test]
 fn pointers_that_go_round_are_given_up_soon() {

@@ -19,6 +19,8 @@ pub enum Known {
     Number,
     /// Copies an argument of the program to a text of Fortran's.
     Argument,
+    /// Gives the text of a variable of the environment.
+    Environment,
     /// Gives how many arguments the program has.
     ArgumentCount,
     /// Begins to read from a text of Fortran's.
@@ -40,8 +42,8 @@ pub enum Known {
 /// What a function of this name does, if that is known here.
 pub fn known(name: &str) -> Option<Known> {
     use Known::{
-        Allocates, AllocatesInto, Argument, ArgumentCount, Bounds, Calls, Copies, Descriptor, Frees, FreesDescriptor,
-        Input, Number, Read,
+        Allocates, AllocatesInto, Argument, ArgumentCount, Bounds, Calls, Copies, Descriptor, Environment, Frees,
+        FreesDescriptor, Input, Number, Read,
     };
     Some(match name {
         "malloc" | "valloc" | "pvalloc" | "_Znwm" | "_Znam" => Allocates(&[0]),
@@ -64,6 +66,7 @@ pub fn known(name: &str) -> Option<Known> {
         "strtod" | "strtof" | "strtold" | "strtol" | "strtoul" | "strtoll" | "strtoull" | "atof" | "atoi" | "atol"
         | "atoll" | "__isoc23_strtol" | "__isoc23_strtoul" | "__isoc23_strtoll" | "__isoc23_strtoull" => Number,
         "_FortranAGetCommandArgument" => Argument,
+        "getenv" | "secure_getenv" => Environment,
         "_FortranAArgumentCount" => ArgumentCount,
         "_FortranAioBeginInternalListInput" | "_FortranAioBeginInternalFormattedInput" => Input,
         "_FortranAioInputReal64" | "_FortranAioInputReal32" | "_FortranAioInputInteger" => Read,

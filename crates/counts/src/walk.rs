@@ -43,6 +43,8 @@ pub enum Kind {
     Arguments,
     /// An argument, by its place.
     Argument(usize),
+    /// A text of the environment, that of whoever plans.
+    Environment(String),
 }
 
 /// What a phase begins with.
@@ -683,11 +685,8 @@ impl<'a> Walk<'a> {
                 return Some(Outcome::Mark(self.mark(Mark::Operation(path.to_vec()))));
             }
             Known::NamedMark => {
-                let name = given.first()?.objects.iter().find_map(|&n| match &self.objects[n].kind {
-                    Kind::Variable(name) => self.text.variables.get(name).map(|v| v.text.as_str()),
-                    _ => None,
-                })?;
-                return Some(Outcome::Mark(self.mark(Mark::Name(name.to_string()))));
+                let name = given.first()?.objects.iter().find_map(|&n| self.text_of(n))?.to_string();
+                return Some(Outcome::Mark(self.mark(Mark::Name(name))));
             }
             Known::Allocates(sizes) => {
                 let bytes = sizes.iter().map(|&n| number(n)).try_fold(1.0, |all, n| Some(all * n?));
@@ -750,6 +749,16 @@ impl<'a> Walk<'a> {
                 let one = self.object(Kind::Argument(number(0)? as usize));
                 self.write(&into, None, &Value { number: Some(0.0), objects: vec![one], ..Value::default() });
                 Value::of(0.0)
+            }
+            Known::Environment => {
+                let name = given.first()?.objects.iter().find_map(|&n| self.text_of(n))?;
+                match std::env::var(name) {
+                    Ok(text) => {
+                        let object = self.object(Kind::Environment(text));
+                        Value { number: Some(0.0), objects: vec![object], ..Value::default() }
+                    }
+                    Err(_) => Value::of(0.0),
+                }
             }
             Known::ArgumentCount => Value::of(self.arguments.len() as f64),
             Known::Input => {
@@ -849,10 +858,20 @@ impl<'a> Walk<'a> {
         })
     }
 
+    /// The text that a variable is.
+    fn text_of(&self, object: usize) -> Option<&str> {
+        match &self.objects[object].kind {
+            Kind::Variable(name) => self.text.variables.get(name).map(|v| v.text.as_str()),
+            _ => None,
+        }
+    }
+
+    /// The text of an argument, or of the environment.
     fn argument(&self, object: usize) -> Option<String> {
-        match self.objects[object].kind {
+        match &self.objects[object].kind {
             Kind::Argument(0) => None,
             Kind::Argument(n) => self.arguments.get(n - 1).cloned(),
+            Kind::Environment(text) => Some(text.clone()),
             _ => None,
         }
     }
