@@ -6,7 +6,7 @@ use ::live::{Known, Lived, Program};
 use anyhow::{Context, Result, bail};
 use model::Nanos;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -73,7 +73,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         for input in [&program_file].into_iter().chain(&args.profile) {
             output::not_input(log, input)?;
         }
-        if args.json.as_ref().is_some_and(|json| same(json, log)) {
+        if args.json.as_ref().is_some_and(|json| output::same(json, log)) {
             bail!("--log and --json are both {}; give each a file of its own", log.display());
         }
     }
@@ -96,11 +96,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         output::write(file, &(text + "\n"), &program_file)?;
     }
     Ok(ExitCode::from(outcome.code))
-}
-
-fn same(a: &Path, b: &Path) -> bool {
-    let whole = |path: &Path| std::path::absolute(path).ok();
-    a.canonicalize().ok().zip(b.canonicalize().ok()).map_or_else(|| whole(a) == whole(b), |(a, b)| a == b)
 }
 
 fn list() -> String {

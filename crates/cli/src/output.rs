@@ -28,9 +28,15 @@ pub fn width() -> usize {
     }
 }
 
+/// Whether two paths are one file, be it there or not.
+pub fn same(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    whole(a).zip(whole(b)).is_some_and(|(a, b)| a == b)
+}
+
 /// Refuses to write over the file that is read.
 pub fn not_input(file: &Path, input: &Path) -> Result<()> {
-    if matches!((file.canonicalize(), input.canonicalize()), (Ok(a), Ok(b)) if a == b) {
+    if same(file, input) {
         bail!("{} is the file to read; name another one to write", file.display());
     }
     Ok(())
