@@ -115,8 +115,9 @@ fn a_program_gets_its_share_though_another_one_is_hotter() {
     let (before, after, hotter) = (hot("milder", false), hot("milder", true), hot("hotter", true));
     println!("{before} MiB of the milder one before, {after} after; of the hotter one {hotter} at its end");
     // Half of nine tenths of 18 MiB each, in pieces of 2 MiB, and of other objects too. The hotter one ends first: all of it would be there if it had to give nothing.
+    // The last piece is due only when it pays for its move, which may be after the end.
     assert!(before <= 4 && after >= 6, "{before} and {after} MiB");
-    assert!((4..=10).contains(&hotter), "{hotter} MiB");
+    assert!((4..=12).contains(&hotter), "{hotter} MiB");
 }
 
 /// Pages that a script has written down, line by line.
