@@ -32,9 +32,10 @@ impl Armed {
         self.0.retain(|(.., exposure)| exposure.process as usize != process);
     }
 
-    /// Visits of an interval.
-    pub fn visits(&self, interval: u32) -> usize {
-        self.0.iter().rev().take_while(|(at, ..)| *at == interval).filter(|(.., e)| e.visit.is_some()).count()
+    /// Visits of an interval: number of the process of each.
+    pub fn visits(&self, interval: u32) -> impl Iterator<Item = usize> {
+        let latest = self.0.iter().rev().take_while(move |(at, ..)| *at == interval);
+        latest.filter(|(.., e)| e.visit.is_some()).map(|(.., e)| e.process as usize)
     }
 
     /// Nothing was seen yet.

@@ -10,12 +10,10 @@ use record::misses::{Line, Miss};
 #[derive(Debug, Default)]
 pub struct Counted {
     records: HashMap<(usize, u64), Lines>,
-    /// On memory that is no record.
-    pub elsewhere: Lines,
+    /// Of each process, misses on memory that is no record, and samples of any.
+    processes: HashMap<usize, (Lines, f64)>,
     /// Misses of loads and stores, wherever they were.
     pub misses: f64,
-    /// Samples of them.
-    pub samples: f64,
 }
 
 impl Counted {
@@ -26,21 +24,27 @@ impl Counted {
         }
         let lines = lines(miss);
         self.misses += lines.misses();
-        self.samples += 1.0;
+        let (elsewhere, samples) = self.processes.entry(process).or_default();
+        *samples += 1.0;
         let sum = match table.at(miss.addr) {
             Some((start, record)) => {
                 record.seen = interval;
                 self.records.entry((process, start)).or_default()
             }
-            None => &mut self.elsewhere,
+            None => elsewhere,
         };
         *sum = sum.with(lines, |a, b| a + b);
     }
 
+    /// Of each process, misses of this interval on memory that is no record, and samples of any.
+    pub fn processes(&self) -> impl Iterator<Item = (usize, (Lines, f64))> {
+        self.processes.iter().map(|(process, of)| (*process, *of))
+    }
+
     /// Lines a second of each record in the interval, which took so many seconds and is over.
     pub fn rates(&mut self, length_s: f64) -> Rates {
-        (self.misses, self.samples) = (0.0, 0.0);
-        self.elsewhere = Lines::default();
+        self.misses = 0.0;
+        self.processes.clear();
         let mut records = std::mem::take(&mut self.records);
         records.values_mut().for_each(|lines| *lines = lines.times(1.0 / length_s));
         Rates { records, ..Rates::default() }
@@ -78,7 +82,10 @@ mod tests {
             counted.add(3, &mut table, &m, 7);
         }
         counted.add(3, &mut table, &Miss { line: Line::Written, ..miss(0x10_0000) }, 7);
-        assert_eq!((counted.misses, counted.elsewhere.random), (30.0, 10.0));
+        assert_eq!(
+            (counted.misses, counted.processes().map(|(p, of)| (p, of.0.random, of.1)).collect::<Vec<_>>()),
+            (30.0, vec![(3, 10.0, 4.0)])
+        );
         let all = counted.rates(2.0).records;
         assert_eq!(all[&(3, 0x10_0000)], Lines { random: 5.0, stores: 5.0, written: 5.0, ..Lines::default() });
         assert_eq!((all.len(), table.at(0x10_0000).map(|r| r.1.seen)), (1, Some(7)));

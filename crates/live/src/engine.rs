@@ -4,22 +4,20 @@
 use crate::armed::{Armed, page};
 use crate::bound::Bound;
 use crate::counted::Counted;
+use crate::course::{Course, Over};
 use crate::enforce::Room;
 use crate::journal::Journal;
-use crate::marks::{Marks, Whose};
 use crate::mover::{Done, Mover, Place};
 use crate::notes::{About, Notes};
 use crate::pages::{self, Refused};
-use crate::phase::{Difference, Phase};
-use crate::rates::{Others, Rates};
-use crate::recall::Recall;
+use crate::rates::Rates;
 use crate::routines::Routines;
 use crate::status::{Board, LastMove};
 use crate::table::{HUGE, NOWHERE, PAGE, Record, Table};
 use crate::trigger::Lately;
 use crate::young::{Born, Young};
 use crate::{Lived, Options};
-use foldhash::{HashMap, HashSet};
+use foldhash::HashSet;
 use model::{Bytes, Module, SiteId};
 use policy::cost::memory::Memory;
 use policy::cost::moment::Lines;
@@ -43,14 +41,8 @@ const LOOKS_EACH: u64 = 16;
 const REST: u8 = 50;
 /// Records of one process, and in a daemon of a user's processes: more are not placed.
 const MOST_RECORDS: [usize; 2] = [1 << 22, 1 << 23];
-/// Sites of which it is kept what was asked of records that are gone.
-const MOST_SITES: usize = 1 << 16;
 /// Pieces of one object: of a larger one nothing is known but that somebody made it up.
 const MOST_PIECES: u64 = 1 << 18;
-/// What is known of a phase that has come back counts for as many intervals as it lasted, but no more than so many.
-const RECALLED: f64 = 10.0;
-/// Intervals within which it is recognised that a phase has come back.
-const BEGINNING: u32 = 4;
 /// What a step of moving may take before rings are looked at again.
 const TURN: Duration = Duration::from_millis(2);
 
@@ -62,6 +54,8 @@ struct Process {
     exe: String,
     /// What it shares the fast memory with; empty if that is not shared by groups.
     group: String,
+    /// Number of the job that it is of.
+    job: usize,
     /// Memory that the program has bound itself.
     bound: Bound,
     /// Bytes that it had allocated when its objects were read last.
@@ -76,6 +70,14 @@ impl Process {
     fn is_still(&self) -> bool {
         self.over || self.watched_only
     }
+}
+
+/// Processes that are in the same phases.
+#[derive(Debug)]
+struct Job {
+    /// Its user and its number; of one that was started by this command none but 0.
+    name: (u32, u32),
+    course: Course,
 }
 
 /// The engine.
@@ -103,25 +105,10 @@ pub struct Engine<'a> {
     /// Number of the current interval; the first is 1.
     interval: u32,
     began_ns: u64,
-    phase: Phase,
-    /// What the program says of its phases, and the mark that the current one began with.
-    marks: Marks,
-    mark: Option<SiteId>,
-    /// The first interval in which an access was seen.
-    awake: Option<u32>,
-    /// What was asked in the interval before, with so many samples.
-    before: (Rates, f64),
-    /// The sum of what was asked in so many intervals of the current phase.
-    asked: Rates,
-    asked_in: f64,
-    /// Of each site, what was asked in this phase of records that are gone, in all; and their pages.
-    departed: HashMap<SiteId, (Lines, u64)>,
+    /// Those that have a process, and places of others for new ones.
+    jobs: Vec<Job>,
     /// Sites with misses, of those that a profile has told, of which there were records.
     met: HashSet<SiteId>,
-    /// Phases that were seen.
-    recall: Recall,
-    /// Nothing was expected of what there was when the current phase began.
-    anew: bool,
     allocated: u64,
     instructions: Option<(u64, u64)>,
     /// Where looking up goes on: number of a process, address.
@@ -178,17 +165,8 @@ impl<'a> Engine<'a> {
             llc,
             interval: 1,
             began_ns: 0,
-            phase: Phase::first(),
-            marks: Marks::default(),
-            mark: None,
-            awake: None,
-            before: Default::default(),
-            asked: Rates::default(),
-            asked_in: 0.0,
-            departed: HashMap::default(),
+            jobs: Vec::new(),
             met: HashSet::default(),
-            recall: Recall::default(),
-            anew: false,
             allocated: 0,
             instructions: None,
             look_from: (0, 0),
@@ -250,19 +228,9 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The records of an object are no more: what was asked of them in this phase is kept for its site.
+    /// The records of an object are no more.
     fn departs(&mut self, process: usize, site: SiteId, pages: u64, starts: &[u64]) {
-        let mut lines = Lines::default();
-        for &start in starts {
-            self.recall.forget(process, start);
-            self.before.0.records.remove(&(process, start));
-            let own = self.asked.records.remove(&(process, start)).unwrap_or_default();
-            lines = lines.with(own, |a, b| a + b);
-        }
-        if !lines.is_none() && self.departed.len() < MOST_SITES {
-            let of = self.departed.entry(site).or_default();
-            *of = (of.0.with(lines, |a, b| a + b), of.1 + pages);
-        }
+        self.jobs[self.processes[process].job].course.departs(process, site, pages, starts);
     }
 
     /// Looks up where records are, some at a time.
@@ -316,6 +284,26 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// Number of the job of this name; it begins if it has no process.
+    fn job(&mut self, name: (u32, u32)) -> usize {
+        let jobs = self.jobs.len();
+        let lives = |number: usize| self.processes.iter().any(|p| !p.over && p.job == number);
+        if let Some(number) = (0..jobs).find(|&n| self.jobs[n].name == name && lives(n)) {
+            return number;
+        }
+        let new = Job { name, course: Course::new() };
+        match (0..jobs).find(|&n| !lives(n)) {
+            Some(number) => {
+                self.jobs[number] = new;
+                number
+            }
+            None => {
+                self.jobs.push(new);
+                jobs
+            }
+        }
+    }
+
     fn tier_of(&self, node: i32) -> Option<usize> {
         let node = u32::try_from(node).ok()?;
         self.places.iter().position(|p| p.nodes.contains(&node))
@@ -342,152 +330,65 @@ impl<'a> Engine<'a> {
         self.processes.get(process).filter(|_| self.board.is_some()).map_or(About::All, of)
     }
 
-    /// What was asked of the records in the interval that is over, and of memory that is no record.
-    fn rates(&mut self, length_s: f64) -> (Rates, Lines, f64) {
-        if let Some(known) = &self.options.known {
+    /// What was asked of the records in the interval that is over, and of memory that is no record: of each job, and samples that tell so.
+    fn rates(&mut self, length_s: f64) -> Vec<(Rates, Lines, f64)> {
+        let mut all: Vec<(Rates, Lines, f64)> = vec![Default::default(); self.jobs.len()];
+        let job = |process: usize| self.processes.get(process).map_or(0, |p| p.job);
+        let rates = if let Some(known) = &self.options.known {
             let rates = known.rates(&self.tables);
             let hot = || rates.others.iter().filter(|(_, o)| !o.page.is_none()).map(|(site, _)| *site);
             self.met.extend(hot());
             let samples = hot().count() as f64;
-            return (rates, Lines::default(), samples);
-        }
-        if self.counts {
-            let (elsewhere, samples) = (self.counted.elsewhere, self.counted.samples);
-            return (self.counted.rates(length_s), elsewhere, samples);
-        }
-        let samples = self.armed.visits(self.interval) as f64;
-        let rates = match self.armed.is_empty() {
-            true => Rates::default(),
-            false => self.armed.rates(self.interval, length_s, self.llc, &mut self.tables),
-        };
-        (rates, Lines::default(), samples)
-    }
-
-    /// Another phase has begun, with this interval or the one before; with this one, if a mark says so.
-    fn another_phase(&mut self, now: &Rates, samples: f64, mark: Option<SiteId>) {
-        let with_before = self.phase.age(self.interval) > 1;
-        self.anew = !with_before;
-        let before = if with_before { self.before.0.clone() } else { Rates::default() };
-        let known_for = self.asked_in - f64::from(u8::from(with_before));
-        if known_for > 0.0 {
-            // The interval before was counted for the phase that it has ended.
-            let mean = self.asked.without(&before).times(1.0 / known_for);
-            let departed = std::mem::take(&mut self.departed);
-            let mean = self
-                .told_apart(mean, departed.into_iter().map(|(s, (l, n))| (s, (l.times(1.0 / known_for), n))).collect());
-            if mean.others.values().any(|o| !o.page.is_none()) {
-                let (length, lines) = self.phase.last();
-                self.recall.ended(mean, length.into(), lines);
+            all.iter_mut().for_each(|of| of.2 = samples);
+            rates
+        } else if self.counts {
+            for (process, (elsewhere, samples)) in self.counted.processes() {
+                let of = &mut all[job(process)];
+                of.1 = of.1.with(elsewhere, |a, b| a + b);
+                of.2 += samples;
             }
-        }
-        let mut seen = before.clone();
-        seen.add(now);
-        let samples = samples + if with_before { self.before.1 } else { 0.0 };
-        (self.asked, self.asked_in) = (before, f64::from(u8::from(with_before)));
-        let tables = &self.tables;
-        let known = match mark {
-            Some(mark) => self.recall.marked(mark),
-            None => self.recall.began(|known| apart(tables, known, &seen, samples)),
-        };
-        self.mark = mark;
-        if let Some((known, length)) = known {
-            self.lived.recalled += 1;
-            let counts = length.min(RECALLED);
-            self.asked.add(&known.times(counts));
-            self.asked_in += counts;
-        }
-    }
-
-    /// What was asked of records, and of each page of a site's records in the mean, for those that are to come. Of sites that were asked for something all
-    /// records are told: one that was asked for nothing is not like the others. `sites`: what is gone, and its pages.
-    fn told_apart(&self, mut mean: Rates, mut sites: HashMap<SiteId, (Lines, u64)>) -> Rates {
-        let all = || self.tables.iter().enumerate().flat_map(|(p, table)| table.iter().map(move |(at, r)| (p, at, r)));
-        for (process, start, r) in all() {
-            let lines = mean.of(process, start, r);
-            if !lines.is_none() {
-                let sum = &mut sites.entry(r.site).or_default().0;
-                *sum = sum.with(lines, |a, b| a + b);
+            self.counted.rates(length_s)
+        } else {
+            self.armed.visits(self.interval).for_each(|process| all[job(process)].2 += 1.0);
+            match self.armed.is_empty() {
+                true => Rates::default(),
+                false => self.armed.rates(self.interval, length_s, self.llc, &mut self.tables),
             }
-        }
-        for (process, start, r) in all() {
-            let Some((_, pages)) = sites.get_mut(&r.site) else { continue };
-            *pages += u64::from(r.pages);
-            // One that is asked for nothing has no entry: of a million records that would be much memory.
-            let lines = mean.of(process, start, r);
-            if !lines.is_none() {
-                mean.records.entry((process, start)).or_insert(lines);
-            }
-        }
-        let told = self.interval;
-        let each = |(site, (lines, pages)): (SiteId, (Lines, u64))| {
-            (site, Others { page: lines.times(1.0 / pages.max(1) as f64), told })
         };
-        mean.others.extend(sites.into_iter().map(each));
-        mean
+        for (of, rates) in all.iter_mut().zip(rates.divided(self.jobs.len(), job)) {
+            of.0 = rates;
+        }
+        all
     }
 
     /// Aggregates what was asked of the records; gives the sum of what was asked of each tier in this interval, and in an interval of this phase in the mean, and all misses of this interval.
     fn aggregate(&mut self, now_ns: u64, length_s: f64) -> (Vec<Lines>, Vec<Lines>, f64) {
-        let (rates, elsewhere, samples) = self.rates(length_s);
+        let interval = self.interval;
         let mut asked = vec![Lines::default(); self.places.len()];
-        // Nobody knows where that is: as in the planner, where the kernel gives memory first.
-        asked[self.home] = elsewhere;
-        let (mut expected, mut before) = (Difference::default(), Difference::default());
-        let odd = self.phase.odd();
-        let mut lines = elsewhere.misses();
-        for (process, table) in self.tables.iter().enumerate() {
-            for (start, r) in table.iter() {
-                let now = rates.of(process, start, r);
-                lines += now.misses() * length_s;
-                let last = self.before.0.of(process, start, r);
-                // Of objects that are gone nothing is expected: an odd interval may have asked for more than all before it did of what is left.
-                let less = if odd { last } else { Lines::default() };
-                expected.add(self.asked.of(process, start, r).with(less, |sum, one| (sum - one).max(0.0)), now);
-                before.add(last, now);
-            }
+        for (number, (rates, elsewhere, samples)) in self.rates(length_s).into_iter().enumerate() {
+            // Nobody knows where that is: as in the planner, where the kernel gives memory first.
+            asked[self.home] = asked[self.home].with(elsewhere, |a, b| a + b);
+            let own = || self.processes.iter().zip(&self.tables).enumerate().filter(|(_, (p, _))| p.job == number);
+            let records = || own().flat_map(|(process, (_, t))| t.iter().map(move |(start, r)| (process, start, r)));
+            let over = Over { interval, now_ns, length_s, rates, elsewhere, samples };
+            let told = self.jobs[number].course.over(over, records);
+            self.lived.phases += told.began;
+            self.lived.recalled += told.recalled;
         }
-        let whose = self.marks.over(now_ns, 1e9 * length_s);
-        let another = match whose {
-            Whose::Of(mark) => {
-                let another = self.mark != Some(mark);
-                self.phase.told(self.interval, another, lines);
-                another.then_some(Some(mark))
-            }
-            Whose::Between => None,
-            Whose::Nobody => {
-                self.phase.over(self.interval, &expected, &before, (self.before.1, samples), lines).then_some(None)
-            }
-        };
-        if let Some(mark) = another {
-            self.lived.phases += 1;
-            self.another_phase(&rates, samples, mark);
-        }
-        // What several phases asked for tells of none.
-        if whose != Whose::Between {
-            self.asked.add(&rates);
-            self.asked_in += 1.0;
-        }
-        // A phase whose objects are made anew begins by writing them, which is not how it goes on.
-        if self.anew && (2..=BEGINNING).contains(&self.phase.age(self.interval)) {
-            let tables = &self.tables;
-            let recognised = self.recall.recognised(|known| apart(tables, known, &rates, samples));
-            self.lived.recalled += u32::from(recognised);
-        }
-        if samples > 0.0 {
-            self.awake.get_or_insert(self.interval);
-        }
-        let age = self.awake.map_or(1, |since| self.interval + 1 - since);
+        let mut lines = asked[self.home].misses();
         let mut usual = asked.clone();
-        let mean = 1.0 / self.asked_in.max(1.0);
         for (process, table) in self.tables.iter_mut().enumerate() {
+            let course = &self.jobs[self.processes[process].job].course;
+            let awake = course.awake(interval).max(1);
             for (start, r) in table.iter_mut() {
-                let now = rates.of(process, start, r);
-                let phase = self.asked.of(process, start, r).times(mean);
+                let now = course.latest(process, start, r);
+                let phase = course.in_phase(process, start, r);
+                lines += now.misses() * length_s;
                 r.rest = r.rest.saturating_sub(1);
                 r.visited = r.visited.saturating_add(u16::from(!now.is_none()));
                 if !(now.is_none() && r.heat == Default::default()) {
                     // In the interval of its birth it was no record, and nothing was counted for it.
-                    let age = self.interval.saturating_sub(r.born).clamp(1, age);
+                    let age = interval.saturating_sub(r.born).clamp(1, awake);
                     r.heat = self.routines.aggregate.aggregate(r.heat.lines(), now, age).into();
                 }
                 if r.tier != NOWHERE && !(now.is_none() && phase.is_none()) {
@@ -501,7 +402,6 @@ impl<'a> Engine<'a> {
                 }
             }
         }
-        self.before = (rates, samples);
         (asked, usual, lines)
     }
 
@@ -526,7 +426,7 @@ impl<'a> Engine<'a> {
                 self.lived.refused += 1;
             }
         }
-        if self.asked_in > 0.0 && self.asked.of(process, m.addr, r).is_none() {
+        if self.jobs[self.processes[process].job].course.is_beside(process, m.addr, r) {
             self.lived.beside += bytes;
         }
         if to < from {
@@ -546,15 +446,6 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// How far what was seen is from what a phase asked for, if that is not too far.
-fn apart(tables: &[Table], known: &Rates, seen: &Rates, samples: f64) -> Option<f64> {
-    let mut difference = Difference::default();
-    for (process, table) in tables.iter().enumerate() {
-        table.iter().for_each(|(start, r)| difference.add(known.of(process, start, r), seen.of(process, start, r)));
-    }
-    difference.alike(samples)
-}
-
 impl Sink for Engine<'_> {
     fn started(&mut self, process: usize, s: &Started) -> Result<(), Error> {
         let uid = Owner::of(s.pid as i32).map_or(u32::MAX, |o| o.uid);
@@ -568,11 +459,13 @@ impl Sink for Engine<'_> {
             let family = if s.job > 0 && !others { Some(job.as_str()) } else { family };
             shares.group(s.pid, uid, &s.exe, family)
         });
+        let job = self.job((uid, s.job));
         let new = Process {
             pid: s.pid as i32,
             uid,
             exe: s.exe.clone(),
             group: group.unwrap_or_default(),
+            job,
             bound: Bound::default(),
             allocated: 0,
             over: false,
@@ -589,8 +482,8 @@ impl Sink for Engine<'_> {
         Ok(())
     }
 
-    fn site(&mut self, _: usize, site: SiteId, stack: &Stack) -> Result<(), Error> {
-        self.marks.site(site, stack);
+    fn site(&mut self, process: usize, site: SiteId, stack: &Stack) -> Result<(), Error> {
+        self.jobs[self.processes[process].job].course.marks.site(site, stack);
         if self.board.is_some() || self.journal.is_on() {
             self.shown.stack(site, stack);
         }
@@ -598,7 +491,7 @@ impl Sink for Engine<'_> {
     }
 
     fn region(&mut self, process: usize, region: SiteId, _: u64, time_ns: u64) -> Result<(), Error> {
-        self.marks.reached(process, region, time_ns);
+        self.jobs[self.processes[process].job].course.marks.reached(process, region, time_ns);
         Ok(())
     }
 
@@ -648,11 +541,7 @@ impl Sink for Engine<'_> {
     fn ended(&mut self, process: usize, _: u64, _: &str, _: &[(String, u64)]) -> Result<(), Error> {
         self.processes[process].over = true;
         self.tables[process] = Table::default();
-        for rates in [&mut self.before.0, &mut self.asked] {
-            rates.records.retain(|(of, _), _| *of != process);
-        }
-        self.recall.forget_all(process);
-        self.marks.ended(process);
+        self.jobs[self.processes[process].job].course.ended(process);
         self.armed.forget(process);
         self.mover.forget(process);
         self.notes.ended(self.processes[process].pid as u32);
@@ -891,6 +780,44 @@ mod tests {
         }
         let lived = engine.end();
         assert!(lived.phases >= 8 && lived.recalled >= 6, "{lived:?}");
+    }
+
+    /// One has two objects that are hot by turns of ten intervals, which the other one, that asks for twenty times as much of one object, would drown out.
+    #[test]
+    fn jobs_have_phases_of_their_own() {
+        let phases = |jobs: [u32; 2]| {
+            let options = options(0, 99, "time=1000");
+            let routines = Routines::new(&options.routines).expect("good names");
+            let mut engine = Engine::new(&options, routines, Journal::none(), true, MIB);
+            let map = memmap2::MmapMut::map_anon(8 * MIB as usize).expect("there is memory");
+            let at = (map.as_ptr() as u64).next_multiple_of(PAGE);
+            for (process, job) in jobs.into_iter().enumerate() {
+                let started = Started { pid: std::process::id(), ppid: 1, job, exe: "program".into(), start_ns: 0 };
+                engine.started(process, &started).expect("it is told");
+            }
+            (0..2).for_each(|n| engine.born(0, &object(n, at + n * 2 * MIB, 2 * MIB)).expect("it is told"));
+            engine.born(1, &object(2, at + 4 * MIB, 2 * MIB)).expect("it is told");
+            for interval in 0..60u64 {
+                let turn = interval / 10 % 2;
+                let miss = |object: u64, n: u64| miss(at + object * 2 * MIB + n * 64);
+                (0..200).for_each(|n| engine.sampled(0, &miss(turn, n)).expect("it is told"));
+                (0..4000).for_each(|n| engine.sampled(1, &miss(2, n)).expect("it is told"));
+                engine.tick((interval + 1) * 1_000_000_000).expect("it works");
+            }
+            // A job that is over leaves its place to another one.
+            engine.ended(0, 0, "", &[]).expect("it is told");
+            let started = Started { pid: std::process::id(), ppid: 1, job: 9, exe: "program".into(), start_ns: 0 };
+            engine.started(0, &started).expect("it is told");
+            assert_eq!(engine.jobs.len(), 2);
+            (engine.lived.phases, engine.lived.recalled)
+        };
+        // Each begins one more, before its objects are records.
+        assert_eq!(
+            phases([7, 8]),
+            (6 + 1 + 1 + 1, 4),
+            "six turns, of which four come back; and the other one's only phase"
+        );
+        assert_eq!(phases([7, 7]), (1 + 1, 0));
     }
 
     /// Two objects of 2 MiB are hot by turns of ten intervals, as marks say; a third one is asked for less in each turn, which is more in the long run, and the fast tier holds one.

@@ -17,6 +17,7 @@ mod armed;
 mod bound;
 mod candidates;
 mod counted;
+mod course;
 pub mod daemon;
 mod enforce;
 mod engine;

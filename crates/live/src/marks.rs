@@ -30,7 +30,7 @@ pub enum Whose {
 /// The marks of the process whose marks count.
 #[derive(Debug, Default)]
 pub struct Marks {
-    /// The first process that marked, as long as it lives. The ranks of a job are in the same phases, and of several jobs one has to be it.
+    /// The first process that marked, as long as it lives: all of a job are in the same phases.
     process: Option<usize>,
     /// Functions of parallel regions.
     functions: HashSet<SiteId>,

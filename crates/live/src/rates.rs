@@ -52,6 +52,18 @@ impl Rates {
         rest
     }
 
+    /// Those of so many jobs. `job`: number of a process's job.
+    pub fn divided(self, jobs: usize, job: impl Fn(usize) -> usize) -> Vec<Rates> {
+        if jobs == 1 {
+            return vec![self];
+        }
+        let mut all = vec![Rates { others: self.others, ..Rates::default() }; jobs];
+        for ((process, start), lines) in self.records {
+            all[job(process)].records.insert((process, start), lines);
+        }
+        all
+    }
+
     /// A record's.
     pub fn of(&self, process: usize, start: u64, record: &Record) -> Lines {
         self.records.get(&(process, start)).copied().unwrap_or_else(|| {

@@ -60,8 +60,8 @@ impl Move {
 pub struct Judge<'a> {
     /// Prices.
     pub now: &'a Now,
-    /// What moving so many bytes from one tier to another takes, in ns.
-    pub cost: &'a dyn Fn(u64, usize, usize) -> f64,
+    /// What a move takes, in ns.
+    pub cost: &'a dyn Fn(&Move) -> f64,
     /// Whether a move is worth making ([`crate::trigger::Trigger::worth`]).
     pub worth: &'a dyn Fn(&Swap) -> bool,
     /// What groups of programs may count on, if the fast memory is shared so.
@@ -185,7 +185,7 @@ fn fill(mut candidates: Candidates<'_>, rooms: &[Room], share: f64, judge: &Judg
             gain: moves.iter().filter(counts).map(|m| m.gain).sum(),
             soon: moves.iter().filter(counts).map(|m| m.soon).sum(),
             doubt: moves.iter().filter(counts).map(|m| m.doubt * m.doubt).sum::<f64>().sqrt(),
-            cost: moves.iter().map(|m| (judge.cost)(m.bytes, m.from.into(), m.to.into())).sum(),
+            cost: moves.iter().map(judge.cost).sum(),
         }
     };
     let mut coming: Vec<Coming> = vec![Coming::default(); last];
@@ -367,7 +367,7 @@ mod tests {
     ) -> Vec<(u64, u8)> {
         let line = |random: f64| Lines { random, ..Lines::default() };
         let now = Now { interval: 1, prices: (0..rooms.len()).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
-        let judge = Judge { now: &now, cost: &|bytes, _, _| bytes as f64 / MIB as f64, worth, guarantees };
+        let judge = Judge { now: &now, cost: &|m| m.bytes as f64 / MIB as f64, worth, guarantees };
         let rooms: Vec<Room> =
             rooms.iter().map(|&(limit, used)| Room { limit: limit * MIB, used: used * MIB }).collect();
         let (name, value) = name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
@@ -509,7 +509,7 @@ mod tests {
             let now = Now { interval: 4, prices: (0..tiers).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
             let times = [0.0, 1.0, 4.0][(round / 4 % 3) as usize];
             let worth = |swap: &Swap| times == 0.0 || swap.gain - swap.doubt > times * swap.cost;
-            let cost = |bytes: u64, _: usize, _: usize| bytes as f64 / 400.0;
+            let cost = |m: &Move| m.bytes as f64 / 400.0;
             let shared = (round % 3 == 0).then_some(&guarantees);
             let judge = Judge { now: &now, cost: &cost, worth: &worth, guarantees: shared };
             let (all, claims) = with(&items, |mut candidates| {
@@ -549,7 +549,7 @@ mod tests {
                     assert!(used[to] <= most[to], "round {round}: {} of {} bytes", used[to], most[to]);
                 }
             }
-            let gains = all.iter().map(|m| m.gain - times * cost(m.bytes, 0, 0)).sum::<f64>();
+            let gains = all.iter().map(|m| m.gain - times * cost(m)).sum::<f64>();
             assert!(times == 0.0 || shared.is_some() || !up || gains > 0.0, "round {round}: {gains}");
         }
         assert!(kinds.iter().all(|moves| *moves > 100), "{kinds:?}");

@@ -4,8 +4,9 @@
 //! So does this while a phase is under way that has come before, with the cost model of all of Hearth for what moving gains (in place of Equations 2 and 3) and the
 //! pace of moving as it was measured (Equation 4). [`Horizon`] is how far each of the two looks.
 
-use super::Engine;
+use super::{Engine, Job};
 use crate::candidates::Candidates;
+use crate::course::Course;
 use crate::enforce::{Judge, Move, Room};
 use crate::item::{Item, Lies};
 use crate::notes::About;
@@ -32,12 +33,23 @@ struct Outlook<'e> {
     engine: &'e Engine<'e>,
     /// Length of an interval, in s.
     interval_s: f64,
+    /// Of each job.
+    jobs: Vec<Ahead<'e>>,
+    /// There is a job whose present phase has come before, and moves are weighed.
+    twice: bool,
+    /// How long the run will go on at least, in s, if a profile tells.
+    by_profile: Option<f64>,
+}
+
+/// What is expected of a job.
+struct Ahead<'e> {
+    course: &'e Course,
     /// Intervals since the first access.
     awake: u32,
     /// Intervals by which is known what is expected in this phase, in the next one and in the long run.
     looks: [f64; 3],
-    /// The present phase has come before, so that it is known when it ends, and moves are weighed.
-    twice: bool,
+    /// The present phase has come before, so that it is known when it ends.
+    known: bool,
     /// Phases come round.
     round: bool,
     /// What the next phase asks for, if it is near.
@@ -45,18 +57,16 @@ struct Outlook<'e> {
     /// For how long these phases will go on, in s.
     phase_life: f64,
     next_life: f64,
-    /// How long the run will go on at least, in s, if a profile tells.
-    by_profile: Option<f64>,
 }
 
 impl Outlook<'_> {
     fn item(&self, horizon: Horizon, process: usize, addr: u64, r: &Record) -> Item {
-        let Engine { asked, asked_in, recall, interval, .. } = self.engine;
+        let job = &self.jobs[self.engine.processes[process].job];
         // The mean of all that was seen has had one more of some phases than of others: where phases come back each counts for as long as it lasts.
-        let of_all = self.round.then(|| recall.mean().of(process, addr, r));
+        let of_all = job.round.then(|| job.course.recall.mean().of(process, addr, r));
         let Lies { bytes, tier, there, .. } = r.lies(process);
         // It is expected to live as long as it has lived, as far as that was watched.
-        let lived = self.interval_s * f64::from((interval + 1 - r.born).min(self.awake));
+        let lived = self.interval_s * f64::from((self.engine.interval + 1 - r.born).min(job.awake));
         let life = lived.max(self.by_profile.unwrap_or(0.0));
         Item {
             process,
@@ -68,40 +78,43 @@ impl Outlook<'_> {
             there,
             looks: match self.by_profile {
                 Some(_) => [f64::INFINITY; 3],
-                None => self.looks.map(|intervals| f64::from(r.visited).min(intervals)),
+                None => job.looks.map(|intervals| f64::from(r.visited).min(intervals)),
             },
             heat: of_all.unwrap_or_else(|| r.heat.lines()),
-            phase: asked.of(process, addr, r).times(1.0 / asked_in.max(1.0)),
-            next: self.next.map_or_else(Lines::default, |next| next.of(process, addr, r)),
+            phase: job.course.in_phase(process, addr, r),
+            next: job.next.map_or_else(Lines::default, |next| next.of(process, addr, r)),
             life: match horizon {
-                Horizon::Run => life,
-                Horizon::Phase => life.min(self.phase_life + self.next_life),
+                Horizon::Phase if job.known => life.min(job.phase_life + job.next_life),
+                _ => life,
             },
-            phase_life: self.phase_life,
-            next_life: self.next_life,
+            phase_life: job.phase_life,
+            next_life: job.next_life,
         }
+    }
+
+    /// How often what a search that looks so far moves is to be paid for.
+    fn times(&self, horizon: Horizon, process: u32) -> f64 {
+        let known = self.jobs[self.engine.processes[process as usize].job].known;
+        if horizon == Horizon::Phase && known { 2.0 } else { 1.0 }
     }
 }
 
 impl Engine<'_> {
-    /// What the next phase asks for, and for how many intervals, if it is so near that its objects had better be moved now.
-    fn soon(&self, length_ns: f64) -> Option<(&Rates, f64)> {
-        let (next, length) = self.recall.next()?;
-        let left = self.left()?;
+    /// What a job's next phase asks for, and for how many intervals, if it is so near that its objects had better be moved now.
+    fn soon(&self, number: usize, length_ns: f64) -> Option<(&Rates, f64)> {
+        let course = &self.jobs[number].course;
+        let (next, length) = course.recall.next()?;
+        let left = course.left(self.interval)?;
         let wanted = |(process, table): (usize, &Table)| -> u64 {
             let there = |r: &Record| if r.tier == 0 { r.there() } else { 0.0 };
             let asked = table.iter().filter(|(start, r)| !next.of(process, *start, r).is_none());
             asked.map(|(_, r)| (r.resident() as f64 * (1.0 - there(r))) as u64).sum()
         };
-        let wanted: u64 = self.tables.iter().enumerate().map(wanted).sum();
+        let own = self.tables.iter().enumerate().filter(|(process, _)| self.processes[*process].job == number);
+        let wanted: u64 = own.map(wanted).sum();
         // What comes makes something else go.
         let take = self.take(wanted.min(self.capacities[0]), self.memories.len() - 1, 0);
         (left <= 1.0 + (2.0 * take / length_ns).ceil()).then_some((next, length))
-    }
-
-    /// Intervals for which the present phase is expected to go on, if it has come before.
-    fn left(&self) -> Option<f64> {
-        self.recall.left(self.phase.age(self.interval).into(), self.phase.lines())
     }
 
     /// What moving so much from one tier to another takes, in ns.
@@ -131,33 +144,36 @@ impl Engine<'_> {
 
     fn outlook(&self, now_ns: u64, length_ns: f64) -> Outlook<'_> {
         let seconds = |intervals: f64| intervals * length_ns / 1e9;
-        let phase = self.asked_in.max(1.0);
-        let left = self.left();
-        let soon = self.soon(length_ns);
-        let next = soon.map_or(0.0, |(_, length)| length);
-        // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
-        let round = left.is_some() && self.recall.comes_round();
-        let looks = if round { self.recall.looks().max(phase) } else { phase };
         // By a profile more is known: how long it may go on, and what is asked for, without a doubt.
         let by_profile = self.options.known.as_ref().map(|profile| profile.left(now_ns as f64 / 1e9));
-        let phase_life = seconds(left.unwrap_or_else(|| self.phase.expected(self.interval)));
-        Outlook {
-            engine: self,
-            interval_s: seconds(1.0),
-            awake: self.awake.map_or(0, |since| self.interval + 1 - since),
-            looks: [phase, next, looks],
-            // A script that moves is asked once. And what a group takes as its own is worth it whatever others lose by it: the sums of two searches do not tell which is
-            // better there.
-            twice: left.is_some()
-                && self.options.shares.is_none()
-                && self.routines.trigger.weighs()
-                && !self.routines.enforce.wants_all(),
-            round,
-            next: soon.map(|(next, _)| next),
-            phase_life: phase_life.max(by_profile.unwrap_or(0.0)),
-            next_life: seconds(next),
-            by_profile,
-        }
+        let ahead = |(number, job): (usize, &'_ Job)| {
+            let course = &job.course;
+            let (phase, left) = (course.looks(), course.left(self.interval));
+            let soon = self.soon(number, length_ns);
+            let next = soon.map_or(0.0, |(_, length)| length);
+            // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
+            let round = left.is_some() && course.recall.comes_round();
+            let looks = if round { course.recall.looks().max(phase) } else { phase };
+            let phase_life = seconds(left.unwrap_or_else(|| course.phase.expected(self.interval)));
+            Ahead {
+                course: &self.jobs[number].course,
+                awake: course.awake(self.interval),
+                looks: [phase, next, looks],
+                known: left.is_some(),
+                round,
+                next: soon.map(|(next, _)| next),
+                phase_life: phase_life.max(by_profile.unwrap_or(0.0)),
+                next_life: seconds(next),
+            }
+        };
+        let jobs: Vec<Ahead<'_>> = self.jobs.iter().enumerate().map(ahead).collect();
+        // A script that moves is asked once. And what a group takes as its own is worth it whatever others lose by it: the sums of two searches do not tell which is
+        // better there.
+        let twice = jobs.iter().any(|job| job.known)
+            && self.options.shares.is_none()
+            && self.routines.trigger.weighs()
+            && !self.routines.enforce.wants_all();
+        Outlook { engine: self, interval_s: seconds(1.0), jobs, twice, by_profile }
     }
 
     /// The moves that one search would make, and what they gain beyond what they cost and what may be chance, in ns.
@@ -184,8 +200,7 @@ impl Engine<'_> {
                 candidates.add(number, priority, r.tier.into(), self.interval.saturating_sub(r.seen));
             }
         }
-        let times = if horizon == Horizon::Phase { 2.0 } else { 1.0 };
-        let cost = |bytes: u64, from: usize, to: usize| times * self.take(bytes, from, to);
+        let cost = |m: &Move| outlook.times(horizon, m.process) * self.take(m.bytes, m.from.into(), m.to.into());
         let worth = |swap: &Swap| {
             let can_wait = horizon == Horizon::Run && outlook.twice && swap.soon < 0.0;
             !can_wait && self.routines.trigger.worth(swap)
@@ -193,7 +208,7 @@ impl Engine<'_> {
         let guarantees = self.guarantees();
         let judge = Judge { now, cost: &cost, worth: &worth, guarantees: guarantees.as_ref() };
         let moves = self.routines.enforce.moves(candidates, rooms, &judge);
-        let costs: f64 = moves.iter().map(|m| cost(m.bytes, m.from.into(), m.to.into())).sum();
+        let costs: f64 = moves.iter().map(cost).sum();
         let doubt = moves.iter().map(|m| m.doubt * m.doubt).sum::<f64>().sqrt();
         let gain = moves.iter().map(|m| m.gain).sum::<f64>();
         (moves, gain - costs - doubt)
@@ -207,7 +222,7 @@ impl Engine<'_> {
         let rooms = self.rooms();
         let outlook = self.outlook(now_ns, length_ns);
         let mut why = why.to_string();
-        if outlook.next.is_some() {
+        if outlook.jobs.iter().any(|job| job.next.is_some()) {
             why += "; the next phase is near";
         }
         let (mut moves, worth) = self.search(Horizon::Run, &outlook, &now, &rooms);
