@@ -159,3 +159,18 @@ fn what_is_executed_and_cannot_be_observed() {
     assert!(losses.contains(&format!("went on as {fixed}")) && losses.contains("statically linked"), "{losses}");
     assert!(recorded.stderr.contains("statically linked"), "{}", recorded.stderr);
 }
+
+/// What gives its rights up for a program that it starts, as scripts that start servers do.
+#[test]
+fn what_is_executed_as_another_user() {
+    if !is_root() {
+        not_tested("only root can change its user", false);
+        return;
+    }
+    let room = Room::new();
+    let another = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sleep", "3"];
+    for (verb, output) in [("record", vec!["-o", "some.hearth"]), ("live", vec!["--sampler", "none"])] {
+        let ended = room.hearth(&[&[verb], &output[..], &["--"], &another].concat()).expect(0);
+        assert!(ended.stderr.contains("it has another user, who may not enter"), "{verb}: {}", ended.stderr);
+    }
+}

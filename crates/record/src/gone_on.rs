@@ -1,6 +1,7 @@
 //! A process that goes on (by exec) as a program in which the runtime cannot report: the kernel still has the process, so
 //! nothing else would tell that all that follows is not observed.
 
+use crate::owner::Owner;
 use std::fs::{File, metadata, read_link};
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -12,12 +13,20 @@ pub fn unobserved(pid: i32, reported: &str, session: &Path, runtime: &Path) -> O
     let now = as_another(pid, reported)?;
     let why = if within(pid, session).is_some_and(|there| missing(&there)) {
         "does not see the session's directory (chroot, container)"
+    } else if !may_enter(pid, session)? {
+        "has another user, who may not enter the session's directory"
     } else if !loads(pid, runtime)? {
         "is statically linked or set-user-id, or was started without LD_PRELOAD"
     } else {
         return None;
     };
     Some(format!("a process went on as {now}, of which nothing was observed: it {why}"))
+}
+
+/// Whether a process has the user whose the session's directory is, or root, as whom alone it can be entered.
+fn may_enter(pid: i32, session: &Path) -> Option<bool> {
+    let user = Owner::of(pid)?.uid;
+    Some(user == 0 || user == metadata(session).ok()?.uid())
 }
 
 /// The program that a process is now, if it is another one.
@@ -104,7 +113,7 @@ mod tests {
     #[test]
     fn what_has_become_another_program_is_told() {
         let shell = Sleeper::start("echo; exec sleep 100");
-        let (here, nowhere) = (std::env::temp_dir(), Path::new("/there/is/none"));
+        let (here, nowhere) = (std::env::current_dir().expect("it is somewhere"), Path::new("/there/is/none"));
         let began = std::time::Instant::now();
         while as_another(shell.pid(), "/bin/sh").is_none() && began.elapsed().as_secs() < 20 {
             std::thread::sleep(std::time::Duration::from_millis(5));
