@@ -1227,6 +1227,20 @@ class Summary {
     latest = now;
   }
 
+  // A function elsewhere is given an address, and may write a number there.
+  static bool may_write(const CallBase &call) {
+    auto *f = dyn_cast<Function>(call.getCalledOperand()->stripPointerCasts());
+    if (!f || !f->isDeclaration() || call.onlyReadsMemory())
+      return false;
+    for (unsigned n = 0; n < call.arg_size(); n++) {
+      const Value *a = call.getArgOperand(n);
+      auto *g = dyn_cast<GlobalVariable>(base_of(a));
+      if (a->getType()->isPointerTy() && !isa<ConstantPointerNull>(a) && !(g && g->isConstant()) && !call.onlyReadsMemory(n))
+        return true;
+    }
+    return false;
+  }
+
   // What is written where it may be asked for as a pointer, a size or a count.
   void writes() {
     for (Instruction &i : instructions(f)) {
@@ -1283,6 +1297,8 @@ public:
       for (const std::string &g : given)
         out << '\t' << g;
       out << '\n';
+      if (may_write(*call))
+        out << "P\t" << calls[call] << '\t' << word(place(*call)) << '\n';
     }
     accesses();
     writes();

@@ -603,6 +603,43 @@ fn sizes_come_from_the_environment() {
     }
 }
 
+/// What a function that is nowhere in the text writes is not known, whatever the variable held before.
+#[test]
+fn numbers_that_are_read_from_files_are_not_known() {
+    let room = Room::new();
+    let sources = [
+        (
+            "hearth-cc",
+            "c",
+            "#include <stdio.h>\n#include <stdlib.h>\nint main(void) {\n  long n = 5;\n  if (scanf(\"%ld\", &n) != 1) return 1;\n\
+             \x20 double *x = malloc(n * sizeof *x), sum = 0;\n  for (int k = 0; k < 10; k++)\n\
+             \x20   for (long i = 0; i < n; i++) sum += x[i] += k;\n  return sum < 0;\n}\n",
+        ),
+        (
+            "hearth-fc",
+            "f90",
+            "program r\ninteger :: n = 5, k\nreal(8), allocatable :: x(:)\n\nread(*,*) n\nallocate(x(n))\n\
+             do k = 1, 10\n  x = x + k\nend do\nprint *, sum(x)\nend program\n",
+        ),
+    ];
+    for (compiler, end, source) in sources {
+        let name = format!("read.{end}");
+        fs::write(room.path(&name), source).expect("writing");
+        for level in ["-O0", "-O2"] {
+            run(room.command(compilers().join(compiler)).args([level, "-g", &name, "-o", "read"])).expect(0);
+            let plan = |with: &[&str], code: i32| {
+                let options = ["plan", "--static", "--platform", "cxl-expander", "--fast", "64MiB"];
+                room.hearth(&[&options, with, &["--", "./read"]].concat()).expect(code)
+            };
+            // With five numbers there is nothing to place.
+            let refused = plan(&[], 2).stderr;
+            assert!(refused.contains(&format!("{name}:5 (taken for 5)")), "{level}: {refused}");
+            let known = plan(&["--with", &format!("{name}:5=4000000")], 0);
+            assert!(known.stdout.contains("peak = 32_000_000"), "{level}: {}{}", known.stdout, known.stderr);
+        }
+    }
+}
+
 /// Interpreters have such loops: where eight pointers may each be any of the others there is no end of what they may be, and no formula.
 #[test]
 fn pointers_that_go_round_are_given_up_soon() {

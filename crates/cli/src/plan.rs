@@ -249,6 +249,19 @@ fn foreseen(command: &[String], with: &[(String, f64)], machine: &Platform) -> R
     let with: BTreeMap<String, f64> = with.iter().cloned().collect();
     let found = record::program::check(program.as_ref())?;
     let foreseen = counts::foresee(&found, arguments, &with, machine).map_err(|e| anyhow!(e))?;
+    if foreseen.observed.sites.is_empty() {
+        let unknown = |u: &counts::Unknown| format!("{} (taken for {:.0})", u.name, u.taken);
+        let unknowns: Vec<String> = foreseen.unknowns.iter().take(MOST_UNKNOWNS).map(unknown).collect();
+        let remedy = match foreseen.unknowns.first() {
+            Some(first) => format!(
+                "what is not known before it runs may be larger: {}; say --with {}=N",
+                unknowns.join(", "),
+                first.name
+            ),
+            None => "give it the arguments of a real run behind --, or record a profile instead".to_string(),
+        };
+        bail!("by its source {program} has nothing of 4 KiB or more to place; {remedy}");
+    }
     let mut said =
         vec![format!("reckoned from the source of {program}, not measured; `hearth record` tells what it does")];
     if foreseen.cut {

@@ -193,8 +193,10 @@ fn named_site(name: &str) -> Site {
 }
 
 fn mentions(section: &[u8], name: &str) -> bool {
-    let word = format!("u {name} ");
-    section.windows(word.len()).any(|w| w == word.as_bytes())
+    // In a formula, or where a call is.
+    [format!("u {name} "), format!("\t{name}\n")]
+        .iter()
+        .any(|word| section.windows(word.len()).any(|w| w == word.as_bytes()))
 }
 
 fn heap_site(path: &[u32], table: &annotated::Table, source: &Module) -> Site {

@@ -92,6 +92,13 @@ pub fn known(name: &str) -> Option<Known> {
     })
 }
 
+/// It is given addresses, and leaves the numbers there as they are.
+pub fn keeps(name: &str) -> bool {
+    ["mpi_init", "mpi_init_thread", "pmpi_init", "pmpi_init_thread"]
+        .iter()
+        .any(|keeps| name.eq_ignore_ascii_case(keeps))
+}
+
 /// An operation of MPI that waits for other processes, in one of its spellings: those of `crates/mpi/src/names.rs`. A test is one, as it may complete something.
 fn begins_phase(name: &str) -> bool {
     let Some(rest) = name.get(..4).filter(|p| p.eq_ignore_ascii_case("mpi_")).and(name.get(4..)) else { return false };

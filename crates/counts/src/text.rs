@@ -3,6 +3,7 @@
 //! - `F name`: a function begins. `X number formula`: from here on this formula is spoken of as `#number` in it.
 //! - `N number turns`: a loop.
 //! - `C number count callee positions moments loops given...`: a call. Positions are those it adds to the call path, innermost first, 0 where the path ends.
+//! - `P number place`: where that call is in the source, if it is given an address and may write there.
 //! - `M l|s count lines walks|jumps base moments [first [step turns]...]`: loads or stores, the lines they ask for, and of what; moments `=` are those of the
 //!   access before. They begin at the address `first`, which changes by such steps as loops turn.
 //! - `W address value`: what is written there.
@@ -32,6 +33,8 @@ pub struct Call {
     pub loops: Vec<usize>,
     /// What it is given.
     pub given: Vec<Formula>,
+    /// Where it is in the source, if it is given an address and may write there: the name of what nobody knows.
+    pub place: Option<String>,
 }
 
 /// What a call calls.
@@ -222,8 +225,13 @@ impl Function {
                     after: numbers(after),
                     loops: numbers(loops).into_iter().filter_map(|n| usize::try_from(n).ok()).collect(),
                     given: given.iter().map(|g| self.formula(g).unwrap_or_else(unknown)).collect(),
+                    place: None,
                 };
                 self.calls.push(call);
+            }
+            ["P", number, place] => {
+                let call = self.calls.get_mut(number.parse::<usize>().ok()?)?;
+                call.place = Some(place.to_string());
             }
             ["M", kind, count, lines, how, base, after, ref part @ ..] => {
                 if after != "=" {
@@ -269,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_section_is_read_and_what_is_damaged_is_left_out() {
-        let section = "G\tn\t8\nK\tn\t0\t5\nF\tmain\nN\t0\t10\nX\t0\t* 8 @ gn\nC\t0\t1\tmalloc\t7,8,0\t-1\t0\t#0\nC\t1\tx y\t? r0\t\t0\t\tp0\t+\n\
+        let section = "G\tn\t8\nK\tn\t0\t5\nF\tmain\nN\t0\t10\nX\t0\t* 8 @ gn\nC\t0\t1\tmalloc\t7,8,0\t-1\t0\t#0\nC\t1\tx y\t? r0\t\t0\t\tp0\t+\nP\t0\tx.c:7\nP\t5\ty\n\
             M\ts\t10\t1.25\twalks\tr0\t0,1\nM\ts\tnone\t1\twalks\tr0\t1\nM\tl\t10\t0\twalks\tr0\t=\t+ r0 8\t#0\t10\nM\ts\t10\nW\tgn\t3\nV\t0\nE\t1\nF\tmain\n\0nonsense\nG\n";
         let text = Text::read(section.as_bytes());
         assert_eq!(text.variables["n"].holds, [(0, 5.0)]);
@@ -279,6 +287,7 @@ mod tests {
         let part = Part { first: formula("+ r0 8"), steps: vec![[formula("* 8 @ gn"), formula("10")]] };
         assert_eq!(main.accesses[1].part, Some(part));
         assert_eq!((main.calls.len(), main.accesses.len(), main.writes.len(), &main.last[..]), (2, 2, 1, &[1][..]));
+        assert_eq!((main.calls[0].place.as_deref(), main.calls[1].place.as_deref()), (Some("x.c:7"), None));
         assert_eq!(Some(&main.calls[0].given[0]), Formula::read("* 8 @ gn").as_ref());
         assert_eq!((&main.calls[0].positions[..], main.calls[0].ends), (&[7, 8][..], true));
         assert!(matches!(main.calls[1].callee, Callee::Pointer(Formula::Result(0))) && !main.calls[1].ends);

@@ -202,10 +202,12 @@ impl Value {
 
 /// What lies at a place.
 #[derive(Clone, Debug, Default)]
-struct Cell {
+struct Cell<'a> {
     /// The number that was written last; one that was read from the command line stays.
     number: Option<f64>,
     read: bool,
+    /// A function that nobody knows may have written a number: the name of what it may be.
+    unsure: Option<&'a str>,
     objects: BTreeSet<usize>,
 }
 
@@ -236,7 +238,7 @@ pub struct Walk<'a> {
     /// All objects.
     pub objects: Vec<Object>,
     numbers: HashMap<Kind, usize>,
-    memory: HashMap<usize, BTreeMap<Option<i64>, Cell>>,
+    memory: HashMap<usize, BTreeMap<Option<i64>, Cell<'a>>>,
     /// What had to be assumed, by name.
     pub assumed: BTreeMap<String, Assumed>,
     /// What phases begin with, by number; the first one is the program's beginning, a path of nothing.
@@ -409,6 +411,9 @@ impl<'a> Walk<'a> {
                             }
                             None => {
                                 self.reaches(&given, &moments, true, true);
+                                if let Some(place) = call.place.as_deref().filter(|_| !library::keeps(callee)) {
+                                    self.overwritten(&given, place);
+                                }
                                 Value::default()
                             }
                         },
@@ -577,9 +582,7 @@ impl<'a> Walk<'a> {
                     _ => self.value(otherwise, frame),
                 };
                 if !name.is_empty() {
-                    let taken = value.number.unwrap_or(0.0);
-                    self.assumed.entry(name.clone()).or_default().taken = taken;
-                    self.asking.push(name.clone());
+                    self.assume(name, value.number);
                 }
                 value
             }
@@ -635,9 +638,16 @@ impl<'a> Walk<'a> {
         Value { number: Some(0.0), objects: vec![self.object(kind)], ..Value::default() }
     }
 
-    fn read(&self, at: &Value) -> Value {
+    /// Something of this name is not known, and this is taken for it.
+    fn assume(&mut self, name: &str, number: Option<f64>) {
+        self.assumed.entry(name.to_string()).or_default().taken = number.unwrap_or(0.0);
+        self.asking.push(name.to_string());
+    }
+
+    fn read(&mut self, at: &Value) -> Value {
         let mut found = Value::default();
         let mut first = true;
+        let mut unsure = None;
         for n in &at.objects {
             let Some(cells) = self.memory.get(n) else { continue };
             let offset = at.number.map(|n| n as i64);
@@ -646,8 +656,10 @@ impl<'a> Walk<'a> {
             for (o, cell) in near {
                 found.add_objects(&cell.objects.iter().copied().collect::<Vec<_>>());
                 if o.is_some() && offset.is_some() {
-                    found.number = if first { cell.number } else { found.number.filter(|n| cell.number == Some(*n)) };
+                    let number = cell.unsure.and_then(|name| self.with.get(name)).copied().or(cell.number);
+                    found.number = if first { number } else { found.number.filter(|n| number == Some(*n)) };
                     first = false;
+                    unsure = unsure.or(cell.unsure);
                 }
             }
         }
@@ -655,7 +667,23 @@ impl<'a> Walk<'a> {
             // Pointers are to the beginning of what they point to, as far as is known.
             (found.number, found.somewhere) = (Some(0.0), true);
         }
+        if let Some(name) = unsure.filter(|name| found.objects.is_empty() && !self.with.contains_key(*name)) {
+            self.assume(name, found.number);
+        }
         found
+    }
+
+    /// A function that nobody knows was given these.
+    fn overwritten(&mut self, given: &[Value], place: &'a str) {
+        for value in given.iter().filter(|g| !g.somewhere) {
+            let Some(offset) = value.number.map(|n| n as i64) else { continue };
+            for &n in &value.objects {
+                let cell = self.memory.entry(n).or_default().entry(Some(offset)).or_default();
+                if !cell.read {
+                    cell.unsure.get_or_insert(place);
+                }
+            }
+        }
     }
 
     fn write(&mut self, objects: &[usize], offset: Option<i64>, value: &Value) {
