@@ -127,7 +127,24 @@ class Annotation {
 
   // A function that passes on the path it was called with.
   bool is_transparent(const Function &f) const {
-    return is_wrapper(f) || is_of_system(f);
+    return is_wrapper(f) || is_of_system(f) || leads_to_region(f);
+  }
+
+  // With -g, clang puts the body of a parallel region into a function of its own, with this in its name, that the region's calls.
+  static bool leads_to_region(const Function &f) {
+    auto is_body = [](const Instruction &i) {
+      auto *call = dyn_cast<CallBase>(&i);
+      const Function *callee = call ? called(*call) : nullptr;
+      return callee && callee->getName().contains(".omp_outlined_debug__");
+    };
+    return f.getName().contains(".omp_outlined") && !f.getName().contains("_debug__") && any_of(instructions(f), is_body);
+  }
+
+  // As a function is called in positions. Regions are numbered among all functions that the compiler has made, which are others with -g: it is their lines that tell them apart.
+  static StringRef name_of(const Function &f) {
+    static const StringRef region = ".omp_outlined";
+    size_t at = f.getName().find(region);
+    return at == StringRef::npos ? f.getName() : f.getName().take_front(at + region.size());
   }
 
   // By the user's word, on the command line or in the source: __attribute__((malloc)) or ((alloc_size)).
@@ -525,7 +542,7 @@ class Annotation {
 
   // The position of a call, which is entered in the table.
   uint32_t enter(Function &f, CallBase &call, std::map<std::string, unsigned> &same, std::string &table) {
-    StringRef function = f.getName(), file = module.getSourceFileName();
+    StringRef function = name_of(f), file = module.getSourceFileName();
     unsigned line = 0, column = 0;
     if (const DILocation *at = call.getDebugLoc()) {
       line = at->getLine();
@@ -537,13 +554,14 @@ class Annotation {
     file = sys::path::filename(file);
     std::string key;
     const Function *callee = called(call);
-    raw_string_ostream(key) << file << '\t' << function << '\t' << line << '\t' << column << '\t' << (callee ? callee->getName() : "");
+    StringRef to = callee ? name_of(*callee) : "";
+    raw_string_ostream(key) << file << '\t' << function << '\t' << line << '\t' << column << '\t' << to;
     // A macro may stand for several calls. Those of one function are counted by themselves: the compiler leaves some others out where it optimises.
     unsigned nth = same[key]++;
     char kind = !callee ? 'c' : allocates(callee->getName()) || is_wrapper(*callee) ? 'a' : communicates(callee->getName()) ? 'p' : 'c';
     // The lowest bit says what begins a phase: the runtime asks for it, as a path may have been said for a call that only led to an operation of MPI.
     uint32_t number = number_of(nth == 0 ? key : key + '\t' + std::to_string(nth)) | (kind == 'p');
-    table += record(number, kind, file, line, column, function, callee ? callee->getName() : "");
+    table += record(number, kind, file, line, column, function, to);
     return number;
   }
 

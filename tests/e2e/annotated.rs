@@ -603,6 +603,40 @@ fn sizes_come_from_the_environment() {
     }
 }
 
+/// With -g, clang makes two functions of a parallel region, and counts all that it has made.
+#[test]
+fn parallel_regions_are_lines_with_and_without_g() {
+    let room = Room::new();
+    let region = |from: u32| {
+        format!("#pragma omp parallel for\n  for (int i = {from}; i < {from} + 8; i++) all[i] = make(10000 + i);\n")
+    };
+    let source = format!(
+        "#include <stdlib.h>\nstatic double *make(long n) {{ return malloc(n * 8); }}\nint main(void) {{\n  double *all[16];\n{}{}  return !all[3];\n}}\n",
+        region(0),
+        region(8)
+    );
+    fs::write(room.path("regions.c"), source).expect("writing");
+    let sites = |options: &[&str]| {
+        let mut compiler = room.command(compilers().join("hearth-cc"));
+        run(compiler.args(options).args(["-fopenmp", "-c", "regions.c"])).expect(0);
+        // Debian has the library of its usual clang only.
+        let heard = "-Wl,--export-dynamic-symbol=__hearth_path";
+        run(room.command("clang").args(["-fopenmp", heard, "regions.o", "-o", "regions"])).expect(0);
+        room.record(&["--sampler", "none"], "regions.hearth", &["./regions"]).expect(0);
+        let observed = room.observed("regions.hearth");
+        let of_regions = observed.sites.iter().filter(|s| s.objects == 8);
+        let told = |s: &model::SiteUse| (s.site.id, format!("{:?}", s.site.frames).contains("main.omp_outlined"));
+        let mut sites: Vec<_> = of_regions.map(told).collect();
+        sites.sort_unstable();
+        sites
+    };
+    let plain = sites(&["-O0"]);
+    assert!(plain.len() == 2 && plain.iter().all(|(_, in_region)| *in_region), "{plain:?}");
+    for options in [&["-O0", "-g"][..], &["-O2"], &["-O2", "-g"]] {
+        assert_eq!(sites(options), plain, "{options:?}");
+    }
+}
+
 /// What a function that is nowhere in the text writes is not known, whatever the variable held before.
 #[test]
 fn numbers_that_are_read_from_files_are_not_known() {
