@@ -45,6 +45,8 @@ constexpr size_t LONGEST = 600;
 constexpr unsigned DEEPEST = 24;
 // Nor is more gone into for one than any has that is short enough: where pointers go round in a loop, each may be several others, which may be it.
 constexpr unsigned MOST_ASKED = 1000;
+// Tables of more pointers are not told.
+constexpr unsigned MOST_POINTERS = 1000;
 // A pointer that may be more than so many values is not followed.
 constexpr unsigned MOST_WAYS = 8;
 constexpr double LINE = 64;
@@ -1244,6 +1246,10 @@ class Summary {
   // What is written where it may be asked for as a pointer, a size or a count.
   void writes() {
     for (Instruction &i : instructions(f)) {
+      if (auto *copy = dyn_cast<MemTransferInst>(&i)) {
+        std::string to = once(address(copy->getRawDest(), 0)), from = once(address(copy->getRawSource(), 0));
+        out << "Y\t" << to << '\t' << from << '\n';
+      }
       auto *store = dyn_cast<StoreInst>(&i);
       if (!store)
         continue;
@@ -1331,6 +1337,29 @@ public:
   }
 };
 
+// Pointers in what a variable holds at the start: tables of functions, those of classes among them.
+void pointers(const Constant *c, uint64_t offset, const DataLayout &layout, unsigned &left, function_ref<void(uint64_t, GlobalValue &, int64_t)> found) {
+  if (left == 0 || c->isZeroValue())
+    return;
+  if (c->getType()->isPointerTy()) {
+    APInt distance(layout.getIndexTypeSizeInBits(c->getType()), 0);
+    const Value *base = c->stripAndAccumulateConstantOffsets(layout, distance, true);
+    if (auto *target = dyn_cast<GlobalValue>(base)) {
+      left--;
+      found(offset, *const_cast<GlobalValue *>(target), distance.getSExtValue());
+    }
+  } else if (auto *type = dyn_cast<StructType>(c->getType())) {
+    const StructLayout *fields = layout.getStructLayout(type);
+    for (unsigned i = 0; i < type->getNumElements(); i++)
+      if (const Constant *field = c->getAggregateElement(i))
+        pointers(field, offset + fields->getElementOffset(i), layout, left, found);
+  } else if (auto *all = dyn_cast<ConstantArray>(c)) {
+    uint64_t each = layout.getTypeAllocSize(all->getType()->getElementType());
+    for (unsigned i = 0; i < all->getNumOperands() && left != 0; i++)
+      pointers(all->getOperand(i), offset + i * each, layout, left, found);
+  }
+}
+
 // What variables hold at the start, and how large they are.
 // Only of those that a text speaks of.
 void variables(Module &m, StringRef text, raw_ostream &out) {
@@ -1344,12 +1373,19 @@ void variables(Module &m, StringRef text, raw_ostream &out) {
       if (part = part.split('\n').first; part.consume_front("g"))
         spoken_of.insert(part);
   }
-  for (GlobalVariable &g : m.globals()) {
-    if (g.isDeclaration() || !g.getValueType()->isSized() || g.getName().starts_with("llvm.") || g.getName().starts_with("hearth."))
-      continue;
+  // And of those that they point to.
+  std::vector<GlobalVariable *> open;
+  auto speak_of = [&](GlobalVariable &g) {
+    if (!g.isDeclaration() && g.getValueType()->isSized() && !g.getName().starts_with("llvm.") && !g.getName().starts_with("hearth."))
+      open.push_back(&g);
+  };
+  for (GlobalVariable &g : m.globals())
+    if (spoken_of.contains(name_of(g)))
+      speak_of(g);
+  while (!open.empty()) {
+    GlobalVariable &g = *open.back();
+    open.pop_back();
     std::string name = name_of(g);
-    if (!spoken_of.contains(name))
-      continue;
     out << "G\t" << name << '\t' << m.getDataLayout().getTypeAllocSize(g.getValueType()).getFixedValue() << '\n';
     if (!g.hasInitializer())
       continue;
@@ -1371,6 +1407,21 @@ void variables(Module &m, StringRef text, raw_ostream &out) {
         if (const Constant *c = start->getAggregateElement(i); c && !start->isZeroValue())
           scalar(c, fields->getElementOffset(i));
     }
+    // All or none: who finds some takes them for all.
+    unsigned left = MOST_POINTERS;
+    std::string all;
+    std::vector<GlobalVariable *> next;
+    pointers(start, 0, m.getDataLayout(), left, [&](uint64_t offset, GlobalValue &target, int64_t distance) {
+      raw_string_ostream(all) << "A\t" << name << '\t' << offset << '\t' << name_of(target) << '\t' << distance << '\n';
+      if (auto *v = dyn_cast<GlobalVariable>(&target))
+        next.push_back(v);
+    });
+    if (left == 0)
+      continue;
+    out << all;
+    for (GlobalVariable *v : next)
+      if (spoken_of.insert(name_of(*v)).second)
+        speak_of(*v);
   }
 }
 

@@ -495,6 +495,24 @@ fn debug_information_lists_sites_of_other_compilers() {
     run(room.command("strip").arg("app")).expect(0);
     let refused = room.hearth(&["sites", "app"]).expect(2).stderr;
     assert!(refused.contains("compile it with -g, or with hearth-cc"), "{refused}");
+    for (compiler, source, lines) in [
+        ("g++", "annotated.cpp", ["operator new[]  annotated.cpp:20", "operator new    annotated.cpp:24"]),
+        (
+            "gfortran",
+            "annotated.f90",
+            ["annotated.f90:13          grid::make", "annotated.f90:7           grid::setup"],
+        ),
+    ] {
+        fs::copy(workspace().join("tests/programs").join(source), room.path(source)).expect("copying");
+        run(room.command(compiler).args(["-O2", "-g", source, "-o", "app"])).expect(0);
+        let listed = room.hearth(&["sites", "app"]).expect(0).stdout;
+        assert!(lines.iter().all(|line| listed.contains(line)), "{listed}");
+    }
+    // What a program says itself is a part of it.
+    run(room.command(compilers().join("hearth-cc")).args(["-O2"]).args(C).args(["-o", "app"])).expect(0);
+    let listed = room.hearth(&["sites", "app"]).expect(0).stdout;
+    run(room.command("strip").arg("app")).expect(0);
+    assert_eq!(room.hearth(&["sites", "app"]).expect(0).stdout, listed);
     let refused = room.hearth(&["sites", "annotated.c"]).expect(2).stderr;
     assert!(refused.contains("not an ELF file"), "{refused}");
 }
@@ -600,6 +618,30 @@ fn sizes_come_from_the_environment() {
         };
         assert!(plan("4000000").contains("peak = 32_000_000"), "{level}: {}", plan("4000000"));
         assert!(plan("").contains("peak = 8_000"), "{level}: {}", plan(""));
+    }
+}
+
+/// Through tables of virtual functions in C++, and by names that Fortran copies; a name that the run makes is none that could be told.
+#[test]
+fn marks_of_cpp_and_fortran_begin_phases() {
+    let room = Room::new();
+    fs::write(room.path("mark.c"), "int hearth_phase(const char *name) { return !name; }\n").expect("writing");
+    run(room.command("gcc").args(["-c", "mark.c"])).expect(0);
+    let told = |compiler: &str, source: &str, options: &[&str]| {
+        let source = workspace().join("tests/programs").join(source).display().to_string();
+        let mut command = room.command(compilers().join(compiler));
+        run(command.args(options).args([&source, "mark.o", "-o", "marked"])).expect(0);
+        room.hearth(&["sites", "--phases", "marked"]).expect(0).stdout
+    };
+    for level in ["-O0", "-O2"] {
+        for (compiler, source) in [("hearth-c++", "marked.cpp"), ("hearth-fc", "marked.f90")] {
+            let listed = told(compiler, source, &[level]);
+            println!("{listed}");
+            let golden = workspace().join(format!("tests/e2e/golden/{source}.txt"));
+            assert_eq!(listed, fs::read_to_string(&golden).expect("the golden file"), "{}", golden.display());
+        }
+        let listed = told("hearth-c++", "marked.cpp", &[level, "-DMADE"]);
+        assert!(listed.contains("phases: 0\n\nthe names of some marks are made as the program runs"), "{listed}");
     }
 }
 

@@ -142,6 +142,9 @@ fn phases(args: &Args) -> Result<ExitCode> {
             Some(sites) => text += &sites.iter().map(|s| format!("  may ask for {s}\n")).collect::<String>(),
         }
     }
+    if foreseen.unnamed {
+        text += "\nthe names of some marks are made as the program runs: what these phases may ask for is told for the phase before each\n";
+    }
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

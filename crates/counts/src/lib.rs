@@ -68,6 +68,8 @@ pub struct Foreseen {
     /// What begins each phase that the text knows (an operation of MPI, or a mark), and the sites that may be asked for until the next one begins: more than are,
     /// as far as this text tells all; none: something that cannot be followed.
     pub phases: Vec<(Site, Option<Vec<Site>>)>,
+    /// There are phases by marks whose names are made as the program runs: they are counted to those before them.
+    pub unnamed: bool,
     /// Calls were left out: the program is too large, or its recursion has no end that can be seen.
     pub cut: bool,
 }
@@ -152,7 +154,7 @@ pub fn foresee(
     let phases = phases(&walk, &all, &sites, |path| heap_site(path, &table, &source));
     let (observed, unasked) = observed(command, &all, sites, llc);
     let sizes_unknown = all.iter().filter(|o| o.bytes.is_none()).count();
-    Ok(Foreseen { observed, unknowns, sizes_unknown, unasked, phases, cut: walk.cut })
+    Ok(Foreseen { observed, unknowns, sizes_unknown, unasked, phases, unnamed: walk.unnamed, cut: walk.cut })
 }
 
 /// What a file says of its loops, and which file that is; none: nothing.

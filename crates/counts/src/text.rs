@@ -6,10 +6,10 @@
 //! - `P number place`: where that call is in the source, if it is given an address and may write there.
 //! - `M l|s count lines walks|jumps base moments [first [step turns]...]`: loads or stores, the lines they ask for, and of what; moments `=` are those of the
 //!   access before. They begin at the address `first`, which changes by such steps as loops turn.
-//! - `W address value`: what is written there.
+//! - `W address value`: what is written there. `Y to from`: what lies from one address on is copied to another.
 //! - `V value`: what it gives back. `E moments`: the last ones before it ends.
 //! - `L n`: call paths have so many positions at most.
-//! - `G name bytes`, `K name offset number`: a variable, and what it holds at the start; `T name text`: a text.
+//! - `G name bytes`, `K name offset number`, `A name offset target distance`: a variable, and numbers and pointers that it holds at the start; `T name text`: a text.
 //!
 //! Moments are the calls after which something happens: -1 is the function's own beginning.
 
@@ -88,6 +88,8 @@ pub struct Function {
     latest: Vec<i32>,
     /// Address and value of what it writes.
     pub writes: Vec<(Formula, Formula)>,
+    /// Where it copies what lies from an address on: to, from.
+    pub copies: Vec<(Formula, Formula)>,
     /// What it may give back.
     pub values: Vec<Formula>,
     /// The last calls before it ends.
@@ -101,6 +103,8 @@ pub struct Variable {
     pub bytes: f64,
     /// Numbers that it holds at the start, by offset.
     pub holds: Vec<(i64, f64)>,
+    /// Pointers that it holds at the start, by offset: to a variable or function, so far from its beginning.
+    pub points: Vec<(i64, String, f64)>,
     /// The text that it is, blanks as `_`.
     pub text: String,
 }
@@ -151,10 +155,18 @@ impl Text {
                     let variable = text.variables.entry(name.to_string()).or_default();
                     variable.bytes = bytes.parse().unwrap_or(0.0);
                     variable.holds.clear();
+                    variable.points.clear();
                 }
                 ["T", name, words] => {
                     if let Some(v) = text.variables.get_mut(name) {
                         v.text = words.to_string();
+                    }
+                }
+                ["A", name, offset, target, distance] => {
+                    if let (Some(v), Ok(offset), Ok(distance)) =
+                        (text.variables.get_mut(name), offset.parse(), distance.parse())
+                    {
+                        v.points.push((offset, target.to_string(), distance));
                     }
                 }
                 ["K", name, offset, number] => {
@@ -252,6 +264,10 @@ impl Function {
                 let write = (self.formula(address)?, self.formula(value)?);
                 self.writes.push(write);
             }
+            ["Y", to, from] => {
+                let copy = (self.formula(to)?, self.formula(from)?);
+                self.copies.push(copy);
+            }
             ["V", value] => {
                 let value = self.formula(value)?;
                 self.values.push(value);
@@ -277,10 +293,11 @@ mod tests {
 
     #[test]
     fn a_section_is_read_and_what_is_damaged_is_left_out() {
-        let section = "G\tn\t8\nK\tn\t0\t5\nF\tmain\nN\t0\t10\nX\t0\t* 8 @ gn\nC\t0\t1\tmalloc\t7,8,0\t-1\t0\t#0\nC\t1\tx y\t? r0\t\t0\t\tp0\t+\nP\t0\tx.c:7\nP\t5\ty\n\
-            M\ts\t10\t1.25\twalks\tr0\t0,1\nM\ts\tnone\t1\twalks\tr0\t1\nM\tl\t10\t0\twalks\tr0\t=\t+ r0 8\t#0\t10\nM\ts\t10\nW\tgn\t3\nV\t0\nE\t1\nF\tmain\n\0nonsense\nG\n";
+        let section = "G\tn\t8\nK\tn\t0\t5\nA\tn\t8\tmain\t0\nA\tn\tx\tmain\t0\nF\tmain\nN\t0\t10\nX\t0\t* 8 @ gn\nC\t0\t1\tmalloc\t7,8,0\t-1\t0\t#0\nC\t1\tx y\t? r0\t\t0\t\tp0\t+\nP\t0\tx.c:7\nP\t5\ty\n\
+            M\ts\t10\t1.25\twalks\tr0\t0,1\nM\ts\tnone\t1\twalks\tr0\t1\nM\tl\t10\t0\twalks\tr0\t=\t+ r0 8\t#0\t10\nM\ts\t10\nW\tgn\t3\nY\tp0\tgn\nY\tp0\nV\t0\nE\t1\nF\tmain\n\0nonsense\nG\n";
         let text = Text::read(section.as_bytes());
         assert_eq!(text.variables["n"].holds, [(0, 5.0)]);
+        assert_eq!(text.variables["n"].points, [(8, "main".to_string(), 0.0)]);
         let main = &text.functions["main"];
         assert_eq!(main.accesses[0].part, None);
         let formula = |text| Formula::read(text).unwrap();
@@ -292,6 +309,7 @@ mod tests {
         assert_eq!((&main.calls[0].positions[..], main.calls[0].ends), (&[7, 8][..], true));
         assert!(matches!(main.calls[1].callee, Callee::Pointer(Formula::Result(0))) && !main.calls[1].ends);
         assert_eq!((&main.calls[0].loops[..], main.loops.len(), main.calls[1].given.len()), (&[0][..], 1, 2));
+        assert_eq!(main.copies.len(), 1);
         // The third comes after what the second does, which cannot be read itself.
         assert_eq!((&main.accesses[0].after[..], &main.accesses[1].after[..]), (&[0, 1][..], &[1][..]));
     }

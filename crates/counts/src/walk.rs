@@ -166,6 +166,8 @@ pub struct Value {
     pub objects: Vec<usize>,
     /// Where in an object is not known, but taken for its beginning.
     pub somewhere: bool,
+    /// It may point to others than these: nothing is known of what lies in some places that it may have been read from.
+    pub lacks: bool,
 }
 
 impl Object {
@@ -196,6 +198,7 @@ impl Value {
         }
         self.add_objects(&other.objects);
         self.somewhere |= other.somewhere;
+        self.lacks |= other.lacks;
         self
     }
 }
@@ -257,6 +260,10 @@ pub struct Walk<'a> {
     /// Something cannot be followed that may ask for anything in any phase: a pointer written to a place that nobody knows, a function that is called through one,
     /// called back, or started as a thread.
     pub astray: bool,
+    /// Texts that were copied to objects: a mark's name, in Fortran.
+    copied: HashMap<usize, &'a str>,
+    /// A mark's name is made as the program runs, so that its phase is not known.
+    pub unnamed: bool,
     /// What functions elsewhere were given and may still have.
     kept: BTreeSet<usize>,
 }
@@ -283,6 +290,8 @@ impl<'a> Walk<'a> {
             cut: false,
             anything: BTreeSet::new(),
             astray: false,
+            copied: HashMap::new(),
+            unnamed: false,
             kept: BTreeSet::new(),
         }
     }
@@ -309,13 +318,18 @@ impl<'a> Walk<'a> {
             for &(offset, number) in &variable.holds {
                 self.write(&[object], Some(offset), &Value::of(number));
             }
+            for (offset, target, distance) in &variable.points {
+                let to = self.object(Kind::Variable(target.clone()));
+                let pointer = Value { number: Some(*distance), objects: vec![to], ..Value::default() };
+                self.write(&[object], Some(*offset), &pointer);
+            }
         }
         for _ in 0..PASSES {
             self.calls = 0;
             self.cut = false;
             self.assumed.clear();
             self.anything.clear();
-            self.astray = false;
+            (self.astray, self.unnamed) = (false, false);
             for object in &mut self.objects {
                 (object.asked, object.parts) = (Asked::default(), Parts::default());
                 if matches!(object.kind, Kind::Heap(_)) {
@@ -426,6 +440,10 @@ impl<'a> Walk<'a> {
             frame.results.push(result);
         }
         self.accesses(function, &frame, often);
+        for (to, from) in &function.copies {
+            let (to, from) = (self.value(to, &frame), self.value(from, &frame));
+            self.copy(&to, &from);
+        }
         for (address, value) in &function.writes {
             let (at, value) = (self.value(address, &frame), self.value(value, &frame));
             self.astray |= at.objects.is_empty() && !value.objects.is_empty();
@@ -509,6 +527,7 @@ impl<'a> Walk<'a> {
 
     fn functions(&mut self, pointer: &Formula, frame: &Frame<'_>) -> Vec<&'a str> {
         let at = self.value(pointer, frame);
+        self.astray |= at.lacks;
         let names = at.objects.iter().filter_map(|&n| match &self.objects[n].kind {
             Kind::Variable(name) => self.text.functions.get_key_value(name.as_str()).map(|(name, _)| name.as_str()),
             _ => None,
@@ -648,13 +667,19 @@ impl<'a> Walk<'a> {
         let mut found = Value::default();
         let mut first = true;
         let mut unsure = None;
+        let mut lacks = at.lacks;
         for n in &at.objects {
-            let Some(cells) = self.memory.get(n) else { continue };
+            let Some(cells) = self.memory.get(n) else {
+                lacks = true;
+                continue;
+            };
+            let mut points = false;
             let offset = at.number.map(|n| n as i64);
             // Where one of them is not known, it may be any.
             let near = cells.iter().filter(|(o, _)| offset.is_none() || o.is_none() || **o == offset);
             for (o, cell) in near {
                 found.add_objects(&cell.objects.iter().copied().collect::<Vec<_>>());
+                points |= !cell.objects.is_empty();
                 if o.is_some() && offset.is_some() {
                     let number = cell.unsure.and_then(|name| self.with.get(name)).copied().or(cell.number);
                     found.number = if first { number } else { found.number.filter(|n| number == Some(*n)) };
@@ -662,7 +687,9 @@ impl<'a> Walk<'a> {
                     unsure = unsure.or(cell.unsure);
                 }
             }
+            lacks |= !points;
         }
+        found.lacks = lacks && !found.objects.is_empty();
         if !found.objects.is_empty() && found.number.is_none() {
             // Pointers are to the beginning of what they point to, as far as is known.
             (found.number, found.somewhere) = (Some(0.0), true);
@@ -671,6 +698,29 @@ impl<'a> Walk<'a> {
             self.assume(name, found.number);
         }
         found
+    }
+
+    /// What lies from one address on lies from another one on, too; as much of it as there is, since nobody counts.
+    fn copy(&mut self, to: &Value, from: &Value) {
+        for &source in &from.objects {
+            let cells: Vec<(Option<i64>, Cell<'_>)> =
+                self.memory.get(&source).into_iter().flatten().map(|(o, cell)| (*o, cell.clone())).collect();
+            for &n in to.objects.iter().filter(|n| **n != source) {
+                if let Some(text) = self.text_of(source) {
+                    self.copied.insert(n, text);
+                }
+                for (at, cell) in &cells {
+                    let distance =
+                        at.zip(from.number).zip(to.number).map(|((at, from), to)| at - from as i64 + to as i64);
+                    let number = cell.number.filter(|_| distance.is_some() && cell.objects.is_empty());
+                    // A pointer's number is the distance in what it points to.
+                    let number = number.or(Some(0.0).filter(|_| !cell.objects.is_empty()));
+                    let somewhere = !cell.objects.is_empty() && cell.number != Some(0.0);
+                    let objects = cell.objects.iter().copied().collect();
+                    self.write(&[n], distance, &Value { number, objects, somewhere, lacks: false });
+                }
+            }
+        }
     }
 
     /// A function that nobody knows was given these.
@@ -713,7 +763,9 @@ impl<'a> Walk<'a> {
                 return Some(Outcome::Mark(self.mark(Mark::Operation(path.to_vec()))));
             }
             Known::NamedMark => {
-                let name = given.first()?.objects.iter().find_map(|&n| self.text_of(n))?.to_string();
+                let name = given.first().and_then(|g| g.objects.iter().find_map(|&n| self.text_of(n)));
+                self.unnamed |= name.is_none();
+                let name = name?.to_string();
                 return Some(Outcome::Mark(self.mark(Mark::Name(name))));
             }
             Known::Allocates(sizes) => {
@@ -887,10 +939,11 @@ impl<'a> Walk<'a> {
     }
 
     /// The text that a variable is.
-    fn text_of(&self, object: usize) -> Option<&str> {
+    fn text_of(&self, object: usize) -> Option<&'a str> {
+        let text: &'a Text = self.text;
         match &self.objects[object].kind {
-            Kind::Variable(name) => self.text.variables.get(name).map(|v| v.text.as_str()),
-            _ => None,
+            Kind::Variable(name) => text.variables.get(name).map(|v| v.text.as_str()).filter(|t| !t.is_empty()),
+            _ => self.copied.get(&object).copied(),
         }
     }
 
@@ -938,6 +991,7 @@ enum Outcome {
 
 fn two(op: Two, a: Value, b: Value) -> Value {
     let somewhere = a.somewhere || b.somewhere;
+    let lacks = a.lacks || b.lacks;
     let numbers = a.number.zip(b.number);
     let whole = |(x, y): (f64, f64)| if y == 0.0 { f64::NAN } else { (x / y).trunc() };
     let number = numbers.map(|(x, y)| match op {
@@ -981,7 +1035,8 @@ fn two(op: Two, a: Value, b: Value) -> Value {
         Two::Sub | Two::And => (number, a.objects),
         _ => (number, vec![]),
     };
-    Value { number: number.filter(|n| n.is_finite()), objects, somewhere }
+    let lacks = lacks && !objects.is_empty();
+    Value { number: number.filter(|n| n.is_finite()), objects, somewhere, lacks }
 }
 
 #[cfg(test)]
