@@ -8,24 +8,19 @@
 //! is no object's is known as such.
 //!
 //! A large object begins 16 bytes into its page, as under glibc, whose own words stand before it: programs are as fast with Hearth as without it. One of molecular dynamics takes
-//! 1.6 times as long where its arrays begin at a multiple of 32 bytes (bench/results/live.md).
+//! 1.6 times as long where its arrays begin at a multiple of 32 bytes, and one of neutron transport a twentieth longer (bench/results/live.md).
 //!
 //! Within Hearth an object's address is its first page's.
 
-use crate::heap::{PAGE, size_class};
+use crate::heap::{HEAD, LARGE, PAGE, size_class};
 use crate::objects;
 
 const LINE: usize = 64;
-/// Objects of this size and more are large: by their end no cache remembers where they began.
-const FROM: usize = 256 << 10;
-/// What glibc has before a mapping that is an object.
-const AS_GLIBC: usize = 16;
-
 /// Bytes between the start of an object's first page and the object. `grown`: by `realloc`.
 pub fn of(page: usize, size: usize, align: usize, grown: bool) -> usize {
     let room = size_class(size) - size;
-    if size >= FROM {
-        return if room >= AS_GLIBC && align <= AS_GLIBC { AS_GLIBC } else { 0 };
+    if size >= LARGE {
+        return if room >= HEAD && align <= HEAD { HEAD } else { 0 };
     }
     let most = room.min(if grown { LINE } else { PAGE });
     if align > LINE { 0 } else { choices(page).find(|&c| c <= most).unwrap_or(0) }
@@ -37,7 +32,7 @@ pub fn page_of(addr: usize) -> Option<(usize, usize)> {
     let page = addr - within;
     let begins = match within {
         0 => true,
-        AS_GLIBC => objects::get(page).is_some_and(|o| o.bytes >= FROM),
+        HEAD => objects::get(page).is_some_and(|o| o.bytes >= LARGE),
         _ => choices(page).any(|c| c == within),
     };
     begins.then_some((page, within))
@@ -46,12 +41,12 @@ pub fn page_of(addr: usize) -> Option<(usize, usize)> {
 /// Whether an object that begins there may have another size. What begins as large ones do, and is not large any more, would
 /// not be known by its address.
 pub fn may_stay(within: usize, size: usize) -> bool {
-    within + size <= size_class(size) && (within != AS_GLIBC || size >= FROM)
+    within + size <= size_class(size) && (within != HEAD || size >= LARGE)
 }
 
 /// Whether it may also begin so in another page. What begins some lines later does so for its own page only.
 pub fn may_move(within: usize, size: usize) -> bool {
-    [0, AS_GLIBC].contains(&within) && may_stay(within, size)
+    [0, HEAD].contains(&within) && may_stay(within, size)
 }
 
 /// The largest first.
@@ -68,7 +63,7 @@ mod tests {
     #[test]
     fn objects_begin_at_many_lines_and_have_no_page_more_for_it() {
         let pages = || (1..1000usize).map(|n| n * PAGE);
-        for size in [1, 4097, 4700, 8128, 8191, 16390, FROM - 1] {
+        for size in [1, 4097, 4700, 8128, 8191, 16390, LARGE - 1] {
             for page in pages() {
                 let within = of(page, size, 16, false);
                 assert!(within % LINE == 0 && within + size <= size_class(size), "{size} at {page:x}+{within}");
@@ -81,15 +76,16 @@ mod tests {
         assert!(pages().all(|p| of(p, 4700, 16, true) == LINE));
         // Large ones have one place.
         for (size, align, begins) in
-            [(FROM + 1, 1, 16), (FROM, 16, 0), (FROM + 4080, 16, 16), (FROM + 4081, 1, 0), (FROM + 1, 32, 0)]
+            [(LARGE + 1, 1, 16), (LARGE, 16, 16), (LARGE + 4081, 1, 16), (8 * LARGE, 1, 0), (LARGE + 1, 32, 0)]
         {
             assert!(pages().all(|p| of(p, size, align, false) == begins && of(p, size, align, true) == begins));
         }
         for (within, size, stay, moves) in [
             (0, 1, true, true),
-            (16, FROM + 1, true, true),
-            (16, FROM, false, false),
-            (16, FROM - 1, false, false),
+            (16, LARGE + 1, true, true),
+            (16, LARGE, true, true),
+            (16, 8 * LARGE, false, false),
+            (16, LARGE - 1, false, false),
             (64, 4700, true, false),
         ] {
             assert_eq!((may_stay(within, size), may_move(within, size)), (stay, moves), "{within} {size}");

@@ -238,7 +238,7 @@ fn flags(arena: u32, align: usize, zero: bool) -> i32 {
 pub fn allocate(tier: usize, number: u32, size: usize, align: usize, zero: bool) -> *mut u8 {
     let Some(arena) = arena(tier, number) else { return null_mut() };
     // SAFETY: size is at least 1, flags are well-formed.
-    let at = unsafe { je::mallocx(size.max(1), flags(arena, align, zero)) };
+    let at = unsafe { je::mallocx(with_head(size), flags(arena, align, zero)) };
     if !at.is_null() && !range::contains(at as usize) {
         // After the thread's own storage was taken down, jemalloc serves it from its own arena whatever we ask for.
         release(at as usize);
@@ -251,7 +251,7 @@ pub fn allocate(tier: usize, number: u32, size: usize, align: usize, zero: bool)
 pub fn resize_in_place(addr: usize, size: usize) -> bool {
     let flags = PAGE.trailing_zeros() as i32 | je::MALLOCX_TCACHE_NONE;
     // SAFETY: addr is a live managed object.
-    unsafe { je::xallocx(addr as *mut c_void, size.max(1), 0, flags) >= size }
+    unsafe { je::xallocx(addr as *mut c_void, with_head(size), 0, flags) >= with_head(size) }
 }
 
 /// Whether the pages of an object can be moved to another one of its tier instead of being copied, which needs new pages and
@@ -350,10 +350,20 @@ pub fn release(addr: usize) {
     unsafe { je::dallocx(addr as *mut c_void, je::MALLOCX_TCACHE_NONE) }
 }
 
-/// Bytes that an object of this size would have: whole pages, as jemalloc does it from `SC_LARGE_MINCLASS` on and for what is aligned
+/// Objects of this size and more are large: by their end no cache remembers where they began.
+pub const LARGE: usize = 256 << 10;
+/// Bytes that are asked for with a large object, so that it may begin so far into its first page ([`crate::colour`]).
+pub const HEAD: usize = 16;
+
+/// What is asked of jemalloc for an object: arrays are often whole pages, which leave no room. Whole huge pages have none: 16 bytes more would take another one.
+fn with_head(size: usize) -> usize {
+    if size >= LARGE && size % HUGE != 0 { size.saturating_add(HEAD) } else { size.max(1) }
+}
+
+/// Bytes that an object of this size has: whole pages, as jemalloc does it from `SC_LARGE_MINCLASS` on and for what is aligned
 /// to pages. Not asked of it, since every end of an object needs it.
 pub fn size_class(size: usize) -> usize {
-    size.max(1).div_ceil(PAGE) * PAGE
+    with_head(size).div_ceil(PAGE) * PAGE
 }
 
 /// Bytes the program may use of an object.
@@ -372,7 +382,7 @@ mod tests {
         let edges = powers.flat_map(|s| [s - 1, s, s + 1, s + 4095, s + 4097]);
         for size in (0..1 << 20).step_by(61).chain(edges) {
             // SAFETY: a size of at least 1, well-formed flags.
-            let theirs = unsafe { je::nallocx(size.max(1), PAGE.trailing_zeros() as i32) };
+            let theirs = unsafe { je::nallocx(with_head(size), PAGE.trailing_zeros() as i32) };
             assert_eq!(size_class(size), theirs, "{size}");
         }
     }
