@@ -59,6 +59,20 @@ fn nodes() -> usize {
         .max(1)
 }
 
+/// It is decided as if there were a node 99, and the kernel says that there is none.
+#[test]
+fn a_tier_without_its_node_is_said() {
+    let room = Room::new();
+    fs::write(room.path("two.toml"), TWO).expect("writing");
+    let placed = program("placed");
+    let options = ["live", "--platform", "two.toml", "--interval", "50ms", "--trigger", "time=1", "--log", "why.jsonl"];
+    let ended = room.hearth(&[&options[..], &["--", &placed, "8", "24", "1", "1"]].concat()).expect(0);
+    assert!(ended.stderr.contains("there is no NUMA node 99 with memory here"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("asked for moves, and nothing could be moved"), "{}", ended.stderr);
+    let shown = room.hearth(&["report", "why.jsonl"]).expect(0).stdout;
+    assert!(shown.contains(" 0 moves: 0 B went to faster memory"), "{shown}");
+}
+
 #[test]
 fn what_was_done_is_written_as_json() {
     let room = Room::new();

@@ -86,6 +86,27 @@ fn a_users_daemon_is_for_that_user() {
     daemon.stop(&room);
 }
 
+/// One that lets nobody look into it can only be watched; it is not forgotten.
+#[test]
+fn a_program_whose_pages_may_not_be_moved_is_still_known() {
+    if !only_root() {
+        return;
+    }
+    let room = open_room();
+    let daemon = Daemon::begin_as(&room, &[], run_as_nobody);
+    let script = "import ctypes, os, time\nheld = [bytes(1 << 20) for _ in range(30)]\ntime.sleep(0.3)\nctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n\
+                  while not os.path.exists('over'): time.sleep(0.01)\nprint(len(held))";
+    let theirs = spawn(run_as_nobody(&mut daemon.attached(&room, &["/usr/bin/python3", "-c", script])));
+    until("it is said", || {
+        let text = daemon.ask(&room, "status").stdout;
+        text.contains("the kernel does not permit to move the pages") && text.contains("python3")
+    });
+    assert!(daemon.programs(&room).iter().any(|(records, _)| *records > 0), "{}", daemon.status(&room));
+    fs::write(room.path("over"), "").expect("writing");
+    assert_eq!(wait(theirs, LIMIT).expect(0).stdout, "30\n");
+    daemon.stop(&room);
+}
+
 /// The file of a process of root's at another daemon, true in all it says, put among the files of another user's processes.
 #[test]
 fn a_process_that_is_anothers_is_left_alone_whatever_is_said_of_it() {
