@@ -137,7 +137,7 @@ impl<'a> Engine<'a> {
         if let Some(fast) = options.fast {
             capacities[0] = capacities[0].min(fast.0);
         }
-        let places = tiers.iter().map(|t| Place { name: t.name.clone(), nodes: t.nodes.clone() }).collect::<Vec<_>>();
+        let places: Vec<Place> = tiers.iter().map(|t| Place::new(&t.name, &t.nodes)).collect();
         if places.len() < 2 {
             // What is assumed of its only memory does not matter.
             notes.clear();

@@ -15,18 +15,25 @@ pub struct Place {
     pub name: String,
     /// Its nodes.
     pub nodes: Vec<u32>,
+    /// Free memory that the kernel keeps: who asks for some of it makes it look long for pages to reclaim, and gets none.
+    kept: u64,
 }
 
 impl Place {
+    /// A tier of these nodes.
+    pub fn new(name: &str, nodes: &[u32]) -> Place {
+        Place { name: name.to_string(), nodes: nodes.to_vec(), kept: now::kept_free(nodes).0 }
+    }
+
     /// The node that has most memory free.
     fn emptiest(&self) -> u32 {
         let free = |node: &&u32| now::free(**node).unwrap_or_default();
         self.nodes.iter().max_by_key(free).copied().unwrap_or(0)
     }
 
-    /// Free memory of all its nodes.
+    /// Free memory of all its nodes that pages can be moved to.
     pub fn free(&self) -> u64 {
-        self.nodes.iter().filter_map(|n| now::free(*n)).map(|bytes| bytes.0).sum()
+        self.nodes.iter().filter_map(|n| now::free(*n)).map(|bytes| bytes.0).sum::<u64>().saturating_sub(self.kept)
     }
 }
 
@@ -163,7 +170,7 @@ mod tests {
         let at = (map.as_ptr() as u64).next_multiple_of(HUGE);
         let me = std::process::id() as i32;
         let node = pages::look(me, &[at]).expect("one may look at oneself")[0] as u32;
-        let places = [Place { name: "dram".into(), nodes: vec![node] }];
+        let places = [Place::new("dram", &[node])];
         assert!(places[0].free() > 0);
         let mut mover = Mover::default();
         mover.set(vec![what(0, at, 4 << 20), what(1, 0, 4096), what(0, at, 4096)]);
@@ -178,7 +185,7 @@ mod tests {
 
     #[test]
     fn room_that_was_made_is_waited_with() {
-        let places = [0, 1].map(|node| Place { name: format!("tier {node}"), nodes: vec![node] });
+        let places = [0, 1].map(|node| Place::new("tier", &[node]));
         let (away, up) = (Move { to: 1, ..what(0, 4096, 4096) }, Move { from: 1, ..what(0, 8192, 4096) });
         let mut mover = Mover::default();
         mover.set(vec![away, up, away]);

@@ -152,7 +152,12 @@ impl Engine<'_> {
             let soon = self.soon(number, length_ns);
             let next = soon.map_or(0.0, |(_, length)| length);
             // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
-            let round = left.is_some() && course.recall.comes_round();
+            let records = || {
+                let own = self.processes.iter().zip(&self.tables).enumerate().filter(|(_, (p, _))| p.job == number);
+                own.flat_map(|(process, (_, t))| t.iter().map(move |(start, r)| (process, start, r)))
+            };
+            let all = || !self.routines.aggregate.is_of_all() || course.comes_round(records());
+            let round = left.is_some() && course.recall.comes_round() && all();
             let looks = if round { course.recall.looks().max(phase) } else { phase };
             let phase_life = seconds(left.unwrap_or_else(|| course.phase.expected(self.interval)));
             Ahead {
