@@ -31,9 +31,10 @@ impl Place {
         self.nodes.iter().max_by_key(free).copied().unwrap_or(0)
     }
 
-    /// Free memory of all its nodes that pages can be moved to.
-    pub fn free(&self) -> u64 {
-        self.nodes.iter().filter_map(|n| now::free(*n)).map(|bytes| bytes.0).sum::<u64>().saturating_sub(self.kept)
+    /// Free memory of all its nodes, and how much of it pages can be moved to.
+    pub fn free(&self) -> (u64, u64) {
+        let free: u64 = self.nodes.iter().filter_map(|n| now::free(*n)).map(|bytes| bytes.0).sum();
+        (free, free.saturating_sub(self.kept))
     }
 }
 
@@ -171,7 +172,7 @@ mod tests {
         let me = std::process::id() as i32;
         let node = pages::look(me, &[at]).expect("one may look at oneself")[0] as u32;
         let places = [Place::new("dram", &[node])];
-        assert!(places[0].free() > 0);
+        assert!(places[0].free().0 > 0 && places[0].free().0 >= places[0].free().1);
         let mut mover = Mover::default();
         mover.set(vec![what(0, at, 4 << 20), what(1, 0, 4096), what(0, at, 4096)]);
         let record = |process: usize, addr: u64| (process == 0).then_some((me, addr + (4 << 20)));
