@@ -115,18 +115,6 @@ impl Course {
         self.recall.left(self.phase.age(interval).into(), self.phase.lines())
     }
 
-    /// Whether phases that come round are all that there is: in the mean they divide their accesses among the records that were there from the beginning as all
-    /// intervals have (`heat`). Of a program that walks through its memory some stretches come to look like phases that follow each other in a ring, and the
-    /// mean over these knows nothing of the others.
-    pub fn comes_round<'a>(&self, records: impl Iterator<Item = At<'a>>) -> bool {
-        let since = self.awake.unwrap_or(0);
-        let mut difference = Difference::default();
-        records.filter(|(_, _, r)| r.born <= since).for_each(|(process, start, r)| {
-            difference.add(self.recall.mean().of(process, start, r), r.heat.lines());
-        });
-        difference.is_little()
-    }
-
     /// Records of an object are no more: what was asked of them in this phase is kept for its site.
     pub fn departs(&mut self, process: usize, site: SiteId, pages: u64, starts: &[u64]) {
         let mut lines = Lines::default();

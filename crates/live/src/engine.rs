@@ -91,8 +91,8 @@ pub struct Engine<'a> {
     home: usize,
     /// Most bytes of each that may be taken.
     capacities: Vec<u64>,
-    /// What is free of a tier, and how much of that the kernel gives.
-    free: fn(&Place) -> (u64, u64),
+    /// What is free of a tier.
+    free: fn(&Place) -> u64,
     processes: Vec<Process>,
     tables: Vec<Table>,
     bounds: Bounds,
@@ -137,7 +137,7 @@ impl<'a> Engine<'a> {
         if let Some(fast) = options.fast {
             capacities[0] = capacities[0].min(fast.0);
         }
-        let places: Vec<Place> = tiers.iter().map(|t| Place::new(&t.name, &t.nodes)).collect();
+        let places = tiers.iter().map(|t| Place { name: t.name.clone(), nodes: t.nodes.clone() }).collect::<Vec<_>>();
         if places.len() < 2 {
             // What is assumed of its only memory does not matter.
             notes.clear();
@@ -827,7 +827,7 @@ mod tests {
         let options = Options { fast: Some(Bytes(5 * MIB / 2)), ..options(99, 0, "worth-it") };
         let routines = Routines::new(&options.routines).expect("good names");
         let mut engine = Engine::new(&options, routines, Journal::none(), true, MIB);
-        engine.free = |_| (4 * MIB, 4 * MIB);
+        engine.free = |_| 4 * MIB;
         let mut map = memmap2::MmapMut::map_anon(8 * MIB as usize).expect("there is memory");
         map.fill(1);
         let at = (map.as_ptr() as u64).next_multiple_of(PAGE);
@@ -906,7 +906,7 @@ mod tests {
         assert_eq!(queued(&engine), []);
         // As if it had.
         let (now, moment) = (5_000_000_000, [Lines::default(), Lines { random: 2.2e6, ..Lines::default() }]);
-        engine.free = |_| (3 * MIB, 3 * MIB);
+        engine.free = |_| 3 * MIB;
         engine.decide(now, 1e9, &moment, "asked");
         assert_eq!(queued(&engine), [(1, 0)]);
         // The kernel cannot move it there; the program and the engine live on.

@@ -166,7 +166,7 @@ mod tests {
     }
 
     fn places() -> [Place; 2] {
-        ["dram", "cxl"].map(|n| Place::new(n, &[]))
+        ["dram", "cxl"].map(|n| Place { name: n.into(), nodes: vec![] })
     }
 
     #[test]
@@ -186,8 +186,7 @@ mod tests {
             doubt: 0.0,
         };
         let [dram, cxl] = &places();
-        let room = |limit, used| Room { limit, used, reach: limit };
-        let rooms = [(dram, room(100, 50)), (cxl, room(200, 0))];
+        let rooms = [(dram, Room { limit: 100, used: 50 }), (cxl, Room { limit: 200, used: 0 })];
         journal.decision(1_000, 3, "moves are worth their cost", &[what], (5e6, 1e6), &rooms);
         let moved = Moved { present: 2, there: 2, moved: 1 };
         journal.moved(2_000, 77, &site(SiteId(255)), [cxl, dram], &Done { what, moved, took_ns: 9 });

@@ -15,26 +15,18 @@ pub struct Place {
     pub name: String,
     /// Its nodes.
     pub nodes: Vec<u32>,
-    /// Free memory that the kernel keeps: who asks for some of it makes it look long for pages to reclaim, and gets none.
-    kept: u64,
 }
 
 impl Place {
-    /// A tier of these nodes.
-    pub fn new(name: &str, nodes: &[u32]) -> Place {
-        Place { name: name.to_string(), nodes: nodes.to_vec(), kept: now::kept_free(nodes).0 }
-    }
-
     /// The node that has most memory free.
     fn emptiest(&self) -> u32 {
         let free = |node: &&u32| now::free(**node).unwrap_or_default();
         self.nodes.iter().max_by_key(free).copied().unwrap_or(0)
     }
 
-    /// Free memory of all its nodes, and how much of it pages can be moved to.
-    pub fn free(&self) -> (u64, u64) {
-        let free: u64 = self.nodes.iter().filter_map(|n| now::free(*n)).map(|bytes| bytes.0).sum();
-        (free, free.saturating_sub(self.kept))
+    /// Free memory of all its nodes.
+    pub fn free(&self) -> u64 {
+        self.nodes.iter().filter_map(|n| now::free(*n)).map(|bytes| bytes.0).sum()
     }
 }
 
@@ -171,8 +163,8 @@ mod tests {
         let at = (map.as_ptr() as u64).next_multiple_of(HUGE);
         let me = std::process::id() as i32;
         let node = pages::look(me, &[at]).expect("one may look at oneself")[0] as u32;
-        let places = [Place::new("dram", &[node])];
-        assert!(places[0].free().0 > 0 && places[0].free().0 >= places[0].free().1);
+        let places = [Place { name: "dram".into(), nodes: vec![node] }];
+        assert!(places[0].free() > 0);
         let mut mover = Mover::default();
         mover.set(vec![what(0, at, 4 << 20), what(1, 0, 4096), what(0, at, 4096)]);
         let record = |process: usize, addr: u64| (process == 0).then_some((me, addr + (4 << 20)));
@@ -186,7 +178,7 @@ mod tests {
 
     #[test]
     fn room_that_was_made_is_waited_with() {
-        let places = [0, 1].map(|node| Place::new("tier", &[node]));
+        let places = [0, 1].map(|node| Place { name: format!("tier {node}"), nodes: vec![node] });
         let (away, up) = (Move { to: 1, ..what(0, 4096, 4096) }, Move { from: 1, ..what(0, 8192, 4096) });
         let mut mover = Mover::default();
         mover.set(vec![away, up, away]);

@@ -59,11 +59,6 @@ impl Difference {
         self.share(samples).filter(|share| *share > self.bound(samples))
     }
 
-    /// It is no other behaviour, by whatever many samples.
-    pub fn is_little(&self) -> bool {
-        self.share(f64::INFINITY).is_none_or(|share| share <= DRIFT)
-    }
-
     /// The same, if it is not more.
     pub fn alike(&self, samples: f64) -> Option<f64> {
         self.share(samples).filter(|share| self.expected() && *share <= self.bound(samples))

@@ -20,29 +20,22 @@ fn free_in(text: &str) -> Option<Bytes> {
     rest.split_whitespace().next()?.parse().ok().map(Bytes::kib)
 }
 
-/// How much of the free memory of these nodes programs do not get: below their zones' low watermarks the kernel serves who only prefers them from others, and
-/// the lowest zones it keeps for devices (`protection`, sysctl vm.lowmem_reserve_ratio). As it is now; what is kept of a zone does not grow by more than that.
+/// How much of these nodes the kernel keeps free: below their low watermarks it serves who only prefers them from others.
 pub fn kept_free(nodes: &[u32]) -> Bytes {
     kept_free_in(&std::fs::read_to_string("/proc/zoneinfo").unwrap_or_default(), nodes)
 }
 
 fn kept_free_in(zones: &str, nodes: &[u32]) -> Bytes {
     let mut here = false;
-    let (mut free, mut low) = (0, 0);
-    let mut pages: u64 = 0;
+    let mut pages = 0;
     for line in zones.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |word: &str| word.trim_matches([',', '(', ')']).parse::<u64>().unwrap_or(0);
-        match words[..] {
-            ["Node", node, ..] => here = node.trim_end_matches(',').parse().is_ok_and(|n| nodes.contains(&n)),
-            ["pages", "free", n] => free = number(n),
-            ["low", n] => low = number(n),
-            // The last is for what may come from any zone, as programs' memory does.
-            ["protection:", .., last] if here => pages += low + free.saturating_sub(low).min(number(last)),
-            _ => {}
+        if let Some(node) = line.strip_prefix("Node ") {
+            here = node.split(',').next().and_then(|n| n.parse().ok()).is_some_and(|n| nodes.contains(&n));
+        } else if let Some(low) = line.trim_start().strip_prefix("low ").filter(|_| here) {
+            pages += low.trim().parse().unwrap_or(0);
         }
     }
-    Bytes(pages.saturating_mul(4096))
+    Bytes(pages * 4096)
 }
 
 #[cfg(test)]
@@ -59,21 +52,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_that_of_the_nodes_and_their_zones() {
-        let zone = |name: &str, free: u64, low: u64, protection: u64| {
-            format!(
-                "Node {name}\n  pages free     {free}\n        min      1\n        low      {low}\n        high     90\n        protection: (0, {protection}, {protection})\n"
-            )
-        };
-        let zones = [
-            zone("0, zone      DMA", 3840, 12, 15000),
-            zone("0, zone    DMA32", 9000, 30, 1000),
-            zone("0, zone   Normal", 50, 100, 0),
-            zone("1, zone  Movable", 70, 7, 0),
-        ]
-        .concat();
-        let zero = 3840 + 1030 + 100;
-        assert_eq!([&[0][..], &[1], &[0, 1], &[2]].map(|n| kept_free_in(&zones, n).0 / 4096), [zero, 7, zero + 7, 0]);
-        assert_eq!(kept_free_in("Node x\n low many\n protection: (\n", &[0]), Bytes(0));
+    fn watermarks_are_those_of_the_nodes() {
+        let zones = "Node 0, zone      DMA\n  pages free     3840\n        min      10\n        low      12\n        high     15\n\
+                     Node 0, zone   Normal\n        low      100\nNode 1, zone  Movable\n        low      7\n";
+        assert_eq!([&[0][..], &[1], &[0, 1], &[2]].map(|n| kept_free_in(zones, n).0 / 4096), [112, 7, 119, 0]);
+        assert_eq!(kept_free_in("Node x\n low many\n", &[0]), Bytes(0));
     }
 }

@@ -11,10 +11,6 @@ impl Aggregate for Mean {
         let weight = 1.0 / f64::from(age.max(1));
         before.with(now, |before, now| weight * now + (1.0 - weight) * before)
     }
-
-    fn is_of_all(&self) -> bool {
-        true
-    }
 }
 
 #[cfg(test)]

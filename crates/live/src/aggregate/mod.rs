@@ -13,11 +13,6 @@ pub trait Aggregate {
     /// intervals that were watched and that the record has lived through, the last one included, at least 1.
     fn aggregate(&self, before: Lines, now: Lines, age: u32) -> Lines;
 
-    /// It gives the mean of all intervals.
-    fn is_of_all(&self) -> bool {
-        false
-    }
-
     /// Why a user's own way is not asked any more.
     fn failed(&self) -> Option<String> {
         None

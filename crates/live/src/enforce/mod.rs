@@ -20,8 +20,6 @@ pub struct Room {
     pub limit: u64,
     /// Bytes that they take.
     pub used: u64,
-    /// So far it can be filled now: the rest the kernel keeps free, and moves to it would come to nothing.
-    pub reach: u64,
 }
 
 /// A move to be made. Those that make room come before the one that needs it. There may be as many as records.
@@ -131,7 +129,7 @@ fn claims(candidates: &Candidates<'_>, most: &[u64], guarantees: Option<&Guarant
 /// The moves by which each tier is filled up to a share of its room.
 fn fill(mut candidates: Candidates<'_>, rooms: &[Room], share: f64, judge: &Judge<'_>) -> Vec<Move> {
     let last = rooms.len() - 1;
-    let most = |k: usize| ((rooms[k].limit as f64 * share) as u64).min(rooms[k].reach);
+    let most = |k: usize| (rooms[k].limit as f64 * share) as u64;
     candidates.sort();
     let candidates = candidates;
     let group_of = |process: usize| judge.guarantees.map_or(0, |g| g.group(process));
@@ -371,7 +369,7 @@ mod tests {
         let now = Now { interval: 1, prices: (0..rooms.len()).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
         let judge = Judge { now: &now, cost: &|m| m.bytes as f64 / MIB as f64, worth, guarantees };
         let rooms: Vec<Room> =
-            rooms.iter().map(|&(limit, used)| Room { limit: limit * MIB, used: used * MIB, reach: u64::MAX }).collect();
+            rooms.iter().map(|&(limit, used)| Room { limit: limit * MIB, used: used * MIB }).collect();
         let (name, value) = name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
         let routine = ALL.iter().find(|r| r.name == name).expect("it is in the table");
         let way = (routine.make)(value).expect("a good value");
@@ -389,22 +387,6 @@ mod tests {
         assert_eq!(moves("fill", &items, &[(20, 16), (100, 16)], ANY), [(1, 1), (3, 0)]);
         // Nine tenths of 16 are one object.
         assert_eq!(moves("fill", &items, &[(16, 16), (100, 16)], ANY), [(1, 1), (2, 1), (3, 0)]);
-    }
-
-    /// What the kernel keeps free is there, but nothing can be moved to it: the hot one comes in the place of a cold one.
-    #[test]
-    fn what_the_kernel_keeps_is_not_filled() {
-        let items = [item(1, 8, 0, 1.0), item(2, 8, 0, 5.0), item(3, 8, 1, 100.0)];
-        let now = Now { interval: 1, prices: [100.0, 200.0].map(|random| Lines { random, ..Lines::default() }).into() };
-        let judge = Judge { now: &now, cost: &|_| 0.0, worth: ANY, guarantees: None };
-        let moves = |reach: u64| {
-            let room = |limit, used, reach| Room { limit: limit * MIB, used: used * MIB, reach: reach * MIB };
-            let rooms = [room(32, 16, reach), room(100, 8, 100)];
-            let items: Vec<(f64, Item)> = items.iter().map(|i| (i.heat.random / i.bytes as f64, *i)).collect();
-            let moves = with(&items, |candidates| fill(candidates, &rooms, USUAL_SHARE, &judge));
-            moves.iter().map(|m| (m.addr, m.to)).collect::<Vec<_>>()
-        };
-        assert_eq!((moves(32), moves(20)), (vec![(3, 0)], vec![(1, 1), (3, 0)]));
     }
 
     #[test]
@@ -522,8 +504,7 @@ mod tests {
             };
             let mut used: Vec<u64> = (0..tiers).map(|k| items.iter().map(|(_, i)| part(i, k)).sum()).collect();
             let limit = |k: usize| if k + 1 < tiers { used[k] / 2 * (1 + round % 4) } else { 1 << 40 };
-            let rooms: Vec<Room> =
-                (0..tiers).map(|k| Room { limit: limit(k), used: used[k], reach: u64::MAX }).collect();
+            let rooms: Vec<Room> = (0..tiers).map(|k| Room { limit: limit(k), used: used[k] }).collect();
             let most: Vec<u64> = rooms.iter().map(|r| (r.limit as f64 * 0.9) as u64).collect();
             let now = Now { interval: 4, prices: (0..tiers).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
             let times = [0.0, 1.0, 4.0][(round / 4 % 3) as usize];

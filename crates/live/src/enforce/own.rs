@@ -78,7 +78,7 @@ mod tests {
         let count = 150_003;
         let one = |n: u64| (n as f64, item(n * 4096, 4096, usize::from(n > 4), n as f64));
         let items: Vec<(f64, Item)> = (1..=count).map(one).collect();
-        let rooms = [(1 << 20, 16384), (1 << 40, 1 << 30)].map(|(limit, used)| Room { limit, used, reach: limit });
+        let rooms = [Room { limit: 1 << 20, used: 16384 }, Room { limit: 1 << 40, used: 1 << 30 }];
         let moves = with(&items, |candidates| own.moves(candidates, &rooms, &judge));
         let mut moves: Vec<(u64, u8)> = moves.iter().map(|m| (m.addr / 4096, m.to)).collect();
         moves.sort_unstable();
@@ -124,7 +124,7 @@ mod tests {
         let judge = Judge { now: &now, cost: &|_| 0.0, worth: &|_| true, guarantees: None };
         let items =
             [(1.0, item(4096, 4096, 0, 1.0)), (9.0, item(8192, 4096, 1, 50.0)), (2.0, item(12288, 4096, 1, 5.0))];
-        let rooms = |used| [(4096, used), (1 << 20, 8192)].map(|(limit, used)| Room { limit, used, reach: limit });
+        let rooms = |used| [Room { limit: 4096, used }, Room { limit: 1 << 20, used: 8192 }];
         let moves = |used| -> Vec<(u64, u8)> {
             let moves = with(&items, |candidates| own.moves(candidates, &rooms(used), &judge));
             moves.iter().map(|m| (m.addr, m.to)).collect()

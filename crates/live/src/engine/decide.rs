@@ -131,10 +131,8 @@ impl Engine<'_> {
         for r in self.tables.iter().flat_map(|t| t.iter().map(|(_, r)| r)) {
             r.divided(used.len()).for_each(|(tier, bytes)| used[tier] += bytes);
         }
-        let room = |(k, used): (usize, u64)| {
-            let (free, given) = (self.free)(&self.places[k]);
-            Room { limit: self.capacities[k].min(used + free), used, reach: used + given }
-        };
+        let room =
+            |(k, used): (usize, u64)| Room { limit: self.capacities[k].min(used + (self.free)(&self.places[k])), used };
         used.into_iter().enumerate().map(room).collect()
     }
 
@@ -154,12 +152,7 @@ impl Engine<'_> {
             let soon = self.soon(number, length_ns);
             let next = soon.map_or(0.0, |(_, length)| length);
             // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
-            let records = || {
-                let own = self.processes.iter().zip(&self.tables).enumerate().filter(|(_, (p, _))| p.job == number);
-                own.flat_map(|(process, (_, t))| t.iter().map(move |(start, r)| (process, start, r)))
-            };
-            let all = || !self.routines.aggregate.is_of_all() || course.comes_round(records());
-            let round = left.is_some() && course.recall.comes_round() && all();
+            let round = left.is_some() && course.recall.comes_round();
             let looks = if round { course.recall.looks().max(phase) } else { phase };
             let phase_life = seconds(left.unwrap_or_else(|| course.phase.expected(self.interval)));
             Ahead {

@@ -77,7 +77,7 @@ pub trait Trigger {
 pub const ALL: &[Routine<dyn Trigger>] = &[
     Routine {
         name: "worth-it",
-        about: "every interval, but only moves that gain more than they cost, and than may be chance; VALUE: how many times more [1.4]",
+        about: "every interval, but only moves that gain more than they cost, and than may be chance; VALUE: how many times more [1]",
         source: "Unimem, SC 2017, equation 5; lives by J. Gott, Nature 363, 1993",
         make: |value| Ok(Box::new(worth_it::WorthIt { times: Value::positive(value, worth_it::TIMES)? })),
     },
