@@ -25,7 +25,7 @@ fn found_in(kind: SiteKind, name: &str, hot: usize) {
         match eighth {
             // A half each; on a busy machine there are some two hundred samples of both, and the waiting times of one are longer.
             _ if eighth == hot => assert!((0.2..0.75).contains(&share), "chunk {n}: {share}"),
-            _ => assert!(share < 0.08, "chunk {n}: {share}"),
+            _ => assert!(share < 0.12, "chunk {n}: {share}"),
         }
         // A huge page may reach from one eighth into the next.
         let resident = chunk.resident.expect("read back");
