@@ -117,6 +117,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+const UNNAMED: &str = "the names of some marks are made as the program runs: what these phases may ask for is told for the phase before each";
+
 fn phases(args: &Args) -> Result<ExitCode> {
     let machine = crate::plan::machine(None, &[])?;
     let foreseen = counts::foresee(&args.file, &[], &BTreeMap::new(), &machine).map_err(|e| anyhow!(e))?;
@@ -131,6 +133,9 @@ fn phases(args: &Args) -> Result<ExitCode> {
     let rows: Vec<PhaseRow> = foreseen.phases.iter().map(row).collect();
     if args.json {
         output::print(&(serde_json::to_string_pretty(&rows)? + "\n"))?;
+        if foreseen.unnamed {
+            eprintln!("hearth: {UNNAMED}");
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = format!("{}: phases: {}\n", args.file.display(), rows.len());
@@ -143,7 +148,7 @@ fn phases(args: &Args) -> Result<ExitCode> {
         }
     }
     if foreseen.unnamed {
-        text += "\nthe names of some marks are made as the program runs: what these phases may ask for is told for the phase before each\n";
+        text += &format!("\n{UNNAMED}\n");
     }
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
