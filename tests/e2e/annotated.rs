@@ -645,6 +645,36 @@ fn marks_of_cpp_and_fortran_begin_phases() {
     }
 }
 
+/// One table of functions is filled where nobody sees it: what the other one holds is not all that may be called.
+#[test]
+fn a_call_with_unknown_targets_cannot_be_followed() {
+    let room = Room::new();
+    let source = |fill: &str| {
+        format!(
+            "#include <stdlib.h>\nint hearth_phase(const char *);\nstruct steps {{ void (*step)(double *); }};\nvoid fill(struct steps *);\n\
+             static void one(double *x) {{ x[1] += 1; }}\nstatic void two(double *x) {{ x[2] += 2; }}\n\
+             int main(int argc, char **argv) {{\n  double *x = calloc(100000, 8), *y = calloc(200000, 8);\n\
+             \x20 struct steps *a = malloc(sizeof *a), *b = malloc(sizeof *b);\n  a->step = one;\n  {fill}\n\
+             \x20 struct steps *p = argc > 1 ? a : b;\n  hearth_phase(\"first\");\n  p->step(x);\n\
+             \x20 hearth_phase(\"second\");\n  return (y[3] += argc) < 0;\n}}\n"
+        )
+    };
+    fs::write(
+        room.path("other.c"),
+        "int hearth_phase(const char *name) { return !name; }\nvoid fill(void **p) { *p = 0; }\n",
+    )
+    .expect("writing");
+    run(room.command("gcc").args(["-c", "other.c"])).expect(0);
+    for (fill, followed) in [("b->step = two;", true), ("fill(b);", false)] {
+        fs::write(room.path("steps.c"), source(fill)).expect("writing");
+        let mut compiler = room.command(compilers().join("hearth-cc"));
+        run(compiler.args(["-O0", "steps.c", "other.o", "-o", "steps"])).expect(0);
+        let told = room.hearth(&["sites", "--phases", "steps"]).expect(0).stdout;
+        assert!(told.contains("phases: 2"), "{told}");
+        assert_eq!(!told.contains("may ask for anything"), followed, "{fill}: {told}");
+    }
+}
+
 /// With -g, clang makes two functions of a parallel region, and counts all that it has made.
 #[test]
 fn parallel_regions_are_lines_with_and_without_g() {

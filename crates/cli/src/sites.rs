@@ -117,6 +117,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is said where phases are missing from the list.
 const UNNAMED: &str = "the names of some marks are made as the program runs: what these phases may ask for is told for the phase before each";
 
 fn phases(args: &Args) -> Result<ExitCode> {

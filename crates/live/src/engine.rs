@@ -75,7 +75,7 @@ impl Process {
 /// Processes that are in the same phases.
 #[derive(Debug)]
 struct Job {
-    /// Its user and its number; of one that was started by this command none but 0.
+    /// Its user and its number; that is 0 for all that was started by this command.
     name: (u32, u32),
     course: Course,
 }

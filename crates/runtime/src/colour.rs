@@ -16,6 +16,7 @@ use crate::heap::{HEAD, LARGE, PAGE, size_class};
 use crate::objects;
 
 const LINE: usize = 64;
+
 /// Bytes between the start of an object's first page and the object. `grown`: by `realloc`.
 pub fn of(page: usize, size: usize, align: usize, grown: bool) -> usize {
     let room = size_class(size) - size;
