@@ -651,17 +651,17 @@ fn a_call_with_unknown_targets_cannot_be_followed() {
     let room = Room::new();
     let source = |fill: &str| {
         format!(
-            "#include <stdlib.h>\nint hearth_phase(const char *);\nstruct steps {{ void (*step)(double *); }};\nvoid fill(struct steps *);\n\
+            "#include <stdlib.h>\nint hearth_phase(const char *);\nstruct steps {{ void (*step)(double *); }};\nint which(void);\nvoid fill(struct steps *);\n\
              static void one(double *x) {{ x[1] += 1; }}\nstatic void two(double *x) {{ x[2] += 2; }}\n\
              int main(int argc, char **argv) {{\n  double *x = calloc(100000, 8), *y = calloc(200000, 8);\n\
              \x20 struct steps *a = malloc(sizeof *a), *b = malloc(sizeof *b);\n  a->step = one;\n  {fill}\n\
-             \x20 struct steps *p = argc > 1 ? a : b;\n  hearth_phase(\"first\");\n  p->step(x);\n\
+             \x20 struct steps *p = which() ? a : b;\n  hearth_phase(\"first\");\n  p->step(x);\n\
              \x20 hearth_phase(\"second\");\n  return (y[3] += argc) < 0;\n}}\n"
         )
     };
     fs::write(
         room.path("other.c"),
-        "int hearth_phase(const char *name) { return !name; }\nvoid fill(void **p) { *p = 0; }\n",
+        "int hearth_phase(const char *name) { return !name; }\nint which(void) { return 1; }\nvoid fill(void **p) { *p = 0; }\n",
     )
     .expect("writing");
     run(room.command("gcc").args(["-c", "other.c"])).expect(0);
