@@ -7,6 +7,7 @@ use crate::counted::Counted;
 use crate::course::{Course, Over};
 use crate::enforce::Room;
 use crate::journal::Journal;
+use crate::kept::Kept;
 use crate::mover::{Done, Mover, Place};
 use crate::notes::{About, Notes};
 use crate::pages::{self, Refused};
@@ -91,8 +92,9 @@ pub struct Engine<'a> {
     home: usize,
     /// Most bytes of each that may be taken.
     capacities: Vec<u64>,
-    /// What is free of a tier.
+    /// What is free of a tier, and what of it cannot be had.
     free: fn(&Place) -> u64,
+    kept: Vec<Kept>,
     processes: Vec<Process>,
     tables: Vec<Table>,
     bounds: Bounds,
@@ -146,6 +148,7 @@ impl<'a> Engine<'a> {
                     .to_string(),
             );
         }
+        let kept = vec![Kept::default(); places.len()];
         let lived = Lived { tiers: places.iter().map(|p: &Place| p.name.clone()).collect(), ..Lived::default() };
         Engine {
             options,
@@ -155,6 +158,7 @@ impl<'a> Engine<'a> {
             home: model::home(tiers),
             capacities,
             free: Place::free,
+            kept,
             processes: Vec::new(),
             tables: Vec::new(),
             bounds: Bounds::new(MOST_RECORDS[0], usize::MAX),
@@ -413,7 +417,7 @@ impl<'a> Engine<'a> {
         let Some(r) = self.tables[process].get(m.addr) else { return };
         if done.moved.present > 0 {
             // Of one that was moved in part the next look tells.
-            if !m.part {
+            if !m.part && !done.moved.full {
                 let mut tiers = vec![0; self.places.len()];
                 tiers[to] = done.moved.there;
                 tiers[from] += done.moved.present - done.moved.there;
@@ -425,6 +429,12 @@ impl<'a> Engine<'a> {
                 r.rest = REST;
                 self.lived.refused += 1;
             }
+        }
+        if done.moved.full {
+            let free = (self.free)(&self.places[to]);
+            self.kept[to].found_none(free, self.interval);
+            // What else was to come would find none either.
+            self.mover.set(Vec::new());
         }
         if self.jobs[self.processes[process].job].course.is_beside(process, m.addr, r) {
             self.lived.beside += bytes;
@@ -907,6 +917,16 @@ mod tests {
         // As if it had.
         let (now, moment) = (5_000_000_000, [Lines::default(), Lines { random: 2.2e6, ..Lines::default() }]);
         engine.free = |_| 3 * MIB;
+        engine.decide(now, 1e9, &moment, "asked");
+        assert_eq!(queued(&engine), [(1, 0)]);
+        // A move finds no memory: what is free is no room, until it is worth another try.
+        let what = *engine.mover.queued().next().expect("it is wanted");
+        let moved = pages::Moved { present: 512, there: 0, moved: 0, full: true };
+        engine.done(now, &Done { what, moved, took_ns: 9_000_000 });
+        engine.tables[0].iter_mut().for_each(|(_, r)| r.rest = 0);
+        engine.decide(now, 1e9, &moment, "asked");
+        assert_eq!(queued(&engine), []);
+        engine.interval += 50;
         engine.decide(now, 1e9, &moment, "asked");
         assert_eq!(queued(&engine), [(1, 0)]);
         // The kernel cannot move it there; the program and the engine live on.

@@ -133,6 +133,7 @@ impl Journal {
             bytes: moved.moved * PAGE,
             present: moved.present * PAGE,
             there: moved.there * PAGE,
+            full: moved.full,
             took_ns: done.took_ns,
         }));
     }
@@ -188,7 +189,7 @@ mod tests {
         let [dram, cxl] = &places();
         let rooms = [(dram, Room { limit: 100, used: 50 }), (cxl, Room { limit: 200, used: 0 })];
         journal.decision(1_000, 3, "moves are worth their cost", &[what], (5e6, 1e6), &rooms);
-        let moved = Moved { present: 2, there: 2, moved: 1 };
+        let moved = Moved { present: 2, there: 2, moved: 1, full: false };
         journal.moved(2_000, 77, &site(SiteId(255)), [cxl, dram], &Done { what, moved, took_ns: 9 });
         assert_eq!(journal.end(), None);
         let text = std::fs::read_to_string(&path).expect("it was written");

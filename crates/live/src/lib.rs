@@ -23,6 +23,7 @@ mod enforce;
 mod engine;
 mod item;
 mod journal;
+mod kept;
 mod known;
 mod marks;
 mod mover;

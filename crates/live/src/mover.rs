@@ -132,6 +132,7 @@ impl Mover {
         going.moved.present += moved.present;
         going.moved.there += moved.there;
         going.moved.moved += moved.moved;
+        going.moved.full = moved.full;
         if moved.moved > 0 {
             // What was long ago counts half: machines change their pace.
             let (bytes, ns) = self.account;
@@ -139,7 +140,7 @@ impl Mover {
             self.account = (fade * bytes + (moved.moved * crate::table::PAGE) as f64, fade * ns + took_ns as f64);
         }
         let enough = going.what.part && going.moved.moved * crate::table::PAGE >= going.what.bytes;
-        if going.at < going.end && !enough {
+        if going.at < going.end && !enough && !moved.full {
             self.going = Some(going);
             return Ok(None);
         }

@@ -4,6 +4,7 @@
 
 use crate::table::{HUGE, PAGE};
 use record::pages;
+use record::pages::Sent;
 pub use record::pages::{Refused, look};
 
 /// Pages of one call. In the lab (`bench/live/moving`) those of one large call are away for 1.3 to 3 ms, 64 for 0.2 to 0.35 ms, at 0.88 of its pace to fast memory and 1.5 of it to slow memory,
@@ -19,6 +20,8 @@ pub struct Moved {
     pub there: u64,
     /// Of these, those that were not there before.
     pub moved: u64,
+    /// The kernel found no memory for the rest.
+    pub full: bool,
 }
 
 /// Moves what is present between two pages to a node, and looks where it is. `fine`: it is there already if it is on any of these.
@@ -30,7 +33,7 @@ pub fn send(pid: i32, start: u64, bytes: u64, to: u32, fine: &[u32]) -> Result<M
     let there = |nodes: &[i32]| nodes.iter().filter(|n| is_there(**n)).count() as u64;
     let before = look(pid, &all)?;
     let whole = start % HUGE == 0 && all.len() as u64 * PAGE == HUGE;
-    let mut now = before.clone();
+    let (mut now, mut full) = (before.clone(), false);
     if there(&now) < present(&now) && whole && !is_there(now[0]) && now[0] >= 0 {
         pages::send(pid, &all[..1], to)?;
         now = look(pid, &all)?;
@@ -38,11 +41,17 @@ pub fn send(pid: i32, start: u64, bytes: u64, to: u32, fine: &[u32]) -> Result<M
     if there(&now) < present(&now) {
         let away = |(page, node): (&u64, &i32)| (*node >= 0 && !is_there(*node)).then_some(*page);
         let rest: Vec<u64> = all.iter().zip(&now).filter_map(away).collect();
-        rest.chunks(STEP).try_for_each(|step| pages::send(pid, step, to))?;
+        // Each further call would take as long as the kernel looks for memory that it does not find.
+        for step in rest.chunks(STEP) {
+            full = pages::send(pid, step, to)? == Sent::Full;
+            if full {
+                break;
+            }
+        }
         now = look(pid, &all)?;
     }
     let moved = before.iter().zip(&now).filter(|(old, new)| !is_there(**old) && is_there(**new)).count() as u64;
-    Ok(Moved { present: present(&now), there: there(&now), moved })
+    Ok(Moved { present: present(&now), there: there(&now), moved, full })
 }
 
 #[cfg(test)]

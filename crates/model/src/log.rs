@@ -113,6 +113,9 @@ pub struct Move {
     pub present: u64,
     /// See `bytes`.
     pub there: u64,
+    /// The kernel found no memory for the rest.
+    #[serde(default)]
+    pub full: bool,
     /// How long it took, in ns.
     pub took_ns: u64,
 }

@@ -11,11 +11,20 @@ pub enum Refused {
     Other(String),
 }
 
+/// What came of asking the kernel to move pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It tried all of them; a look tells which are there.
+    Tried,
+    /// It found no memory for one, and tried no further.
+    Full,
+}
+
 /// Most pages of one system call.
 const BATCH: usize = 1024;
 
 /// `to`: a node for all of them; none: only look. Gives each page's node, or a negative error number.
-fn call(pid: i32, pages: &[u64], to: Option<u32>) -> Result<Vec<i32>, Refused> {
+fn call(pid: i32, pages: &[u64], to: Option<u32>) -> Result<(Vec<i32>, Sent), Refused> {
     let mut status = vec![-libc::ENOENT; pages.len()];
     let nodes = to.map(|node| vec![node as i32; pages.len()]);
     let wanted = nodes.as_ref().map_or(std::ptr::null(), |n| n.as_ptr());
@@ -25,7 +34,7 @@ fn call(pid: i32, pages: &[u64], to: Option<u32>) -> Result<Vec<i32>, Refused> {
         libc::syscall(libc::SYS_move_pages, pid, pages.len(), pages.as_ptr(), wanted, status.as_mut_ptr(), MPOL_MF_MOVE)
     };
     if result >= 0 {
-        return Ok(status); // positive: so many were not moved, which their status or a look tells
+        return Ok((status, Sent::Tried)); // positive: so many were not moved, which their status or a look tells
     }
     let e = std::io::Error::last_os_error();
     match e.raw_os_error() {
@@ -33,9 +42,9 @@ fn call(pid: i32, pages: &[u64], to: Option<u32>) -> Result<Vec<i32>, Refused> {
         Some(libc::ESRCH | libc::EINVAL) => Err(Refused::Gone),
         Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Err(Refused::NotPermitted),
         // Nothing of it is there (any more).
-        Some(libc::ENOENT | libc::EFAULT) => Ok(status),
-        // No memory on the node: what a look will tell.
-        Some(libc::ENOMEM | libc::EBUSY) if to.is_some() => Ok(status),
+        Some(libc::ENOENT | libc::EFAULT) => Ok((status, Sent::Tried)),
+        Some(libc::EBUSY) if to.is_some() => Ok((status, Sent::Tried)),
+        Some(libc::ENOMEM) if to.is_some() => Ok((status, Sent::Full)),
         Some(libc::ENODEV) if to.is_some() => {
             let node = to.unwrap_or_default();
             Err(Refused::Other(format!(
@@ -50,14 +59,14 @@ fn call(pid: i32, pages: &[u64], to: Option<u32>) -> Result<Vec<i32>, Refused> {
 pub fn look(pid: i32, pages: &[u64]) -> Result<Vec<i32>, Refused> {
     let mut nodes = Vec::with_capacity(pages.len());
     for batch in pages.chunks(BATCH) {
-        nodes.extend(call(pid, batch, None)?);
+        nodes.extend(call(pid, batch, None)?.0);
     }
     Ok(nodes)
 }
 
 /// Moves these pages to a node, as far as the kernel does it; a look tells. No more than the process may have to wait for.
-pub fn send(pid: i32, pages: &[u64], to: u32) -> Result<(), Refused> {
-    call(pid, pages, Some(to)).map(|_| ())
+pub fn send(pid: i32, pages: &[u64], to: u32) -> Result<Sent, Refused> {
+    call(pid, pages, Some(to)).map(|(_, sent)| sent)
 }
 
 #[cfg(test)]
@@ -72,7 +81,7 @@ mod tests {
         let pid = std::process::id() as i32;
         let nodes = look(pid, &[at, at + (1 << 19) + (1 << 18)]).expect("one may look at oneself");
         assert!(nodes[0] >= 0, "{nodes:?}");
-        assert_eq!(send(pid, &[at], nodes[0] as u32), Ok(()), "it is there already");
+        assert_eq!(send(pid, &[at], nodes[0] as u32), Ok(Sent::Tried), "it is there already");
         assert_eq!(look(i32::MAX, &[at]), Err(Refused::Gone));
     }
 }

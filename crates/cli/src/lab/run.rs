@@ -33,7 +33,8 @@ pub struct Args {
     #[command(flatten)]
     machine: Machine,
     /// Where pages go: all-fast, all-slow, first-touch, interleave, weighted-interleave, kernel (NUMA balancing and
-    /// demotion), memory-mode (fast memory as a cache), or plan:FILE
+    /// demotion), memory-mode (fast memory as a cache), plan:FILE, or live (`hearth live` in the guest, options after
+    /// slashes: live/interval=5ms)
     #[arg(long, value_name = "PLACEMENT", default_value = "first-touch")]
     placement: Placement,
     /// How much fast memory the program has, as a size or a share of what it uses

@@ -131,8 +131,10 @@ impl Engine<'_> {
         for r in self.tables.iter().flat_map(|t| t.iter().map(|(_, r)| r)) {
             r.divided(used.len()).for_each(|(tier, bytes)| used[tier] += bytes);
         }
-        let room =
-            |(k, used): (usize, u64)| Room { limit: self.capacities[k].min(used + (self.free)(&self.places[k])), used };
+        let room = |(k, used): (usize, u64)| {
+            let free = self.kept[k].room((self.free)(&self.places[k]), self.interval);
+            Room { limit: self.capacities[k].min(used + free), used }
+        };
         used.into_iter().enumerate().map(room).collect()
     }
 
