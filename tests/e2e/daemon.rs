@@ -380,6 +380,9 @@ fn bad_input_is_one_sentence() {
     refused(&room, &["stop", "--socket", nowhere], &["no daemon listens"]);
     refused(&room, &["live", "--attach", "--socket", nowhere, "--", "true"], &["no daemon listens"]);
     refused(&room, &["daemon", "--socket", "no/such/folder/s"], &["no/such/folder/s", "--socket"]);
+    let long = "s".repeat(200);
+    refused(&room, &["daemon", "--socket", &long], &["sss: it cannot be a socket", "--socket"]);
+    assert!(!room.path(&format!("{long}.lock")).exists(), "nothing is left behind");
     refused(&room, &["daemon", "--priority", "best", "--socket", nowhere], &["--priority best"]);
     refused(&room, &["daemon", "--trigger", "llcmpi", "--sampler", "none", "--socket", nowhere], &["--trigger llcmpi"]);
     refused(&room, &["top", "--once", "--socket", nowhere], &["no daemon listens"]);

@@ -2,7 +2,7 @@
 
 use crate::bad_input::one_sentence;
 use crate::daemon::{Daemon, session, until};
-use hearth_tests::{Room, hearth, is_root, program, run, run_as_nobody, spawn, wait};
+use hearth_tests::{Room, hearth, is_root, not_tested, program, run, run_as_nobody, spawn, wait, workspace};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -60,6 +60,72 @@ fn roots_daemon_has_only_the_rights_that_it_needs() {
     let effective = of_threads(daemon.id(), "CapEff");
     assert!(effective.iter().any(|text| mask(text) & 1 << 19 != 0), "it can look into others: {effective:?}");
     assert!(of_threads(daemon.id(), "NoNewPrivs").iter().all(|text| text == "1"));
+    fs::write(room.path("over"), "").expect("writing");
+    wait(theirs, LIMIT).expect(0);
+    daemon.stop(&room);
+}
+
+/// The lines of a unit of this key, or none.
+fn of_unit<'a>(unit: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
+    unit.lines().filter_map(move |l| l.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// systemd finds nothing wrong with the units, and root's daemon can do its work with the rights that its unit leaves it.
+#[test]
+fn the_units_for_systemd_are_good() {
+    let room = open_room();
+    let units = workspace().join("packaging/systemd");
+    let unit = |name: &str| fs::read_to_string(units.join(name)).expect("it is there");
+    for (name, whose) in [("hearth.service", "--system"), ("user/hearth.service", "--user")] {
+        let text = unit(name).replace("/usr/bin/hearth", hearth().to_str().expect("readable"));
+        let file = room.path("hearth.service");
+        fs::write(&file, text).expect("writing");
+        let mut verify = room.command("systemd-analyze");
+        verify.env("XDG_RUNTIME_DIR", room.path(".")).args([whose, "verify"]).arg(&file);
+        let Ok(output) = verify.output() else {
+            not_tested("the units for systemd: systemd-analyze is not installed", false);
+            break;
+        };
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && !said.contains("hearth.service"), "{name}: {said}");
+    }
+    if !only_root() {
+        return;
+    }
+    let daemon = Daemon::begin_as(&room, &[], |command| {
+        const NAMES: [(&str, u64); 6] = [
+            ("CAP_DAC_OVERRIDE", 1),
+            ("CAP_SETGID", 6),
+            ("CAP_SETUID", 7),
+            ("CAP_SYS_PTRACE", 19),
+            ("CAP_SYS_NICE", 23),
+            ("CAP_PERFMON", 38),
+        ];
+        let unit = fs::read_to_string(workspace().join("packaging/systemd/hearth.service")).expect("it is there");
+        let number = |name: &str| NAMES.iter().find(|(n, _)| *n == name).expect("a right that is known here").1;
+        let left: Vec<u64> =
+            of_unit(&unit, "CapabilityBoundingSet").flat_map(str::split_whitespace).map(number).collect();
+        assert!(!left.is_empty() && of_unit(&unit, "NoNewPrivileges").eq(["yes"]), "{unit}");
+        let restrict = move || {
+            // SAFETY: these take numbers only; of rights that the kernel does not know it says so.
+            unsafe {
+                (0..64).filter(|right| !left.contains(right)).for_each(|right| {
+                    libc::prctl(libc::PR_CAPBSET_DROP, right, 0, 0, 0);
+                });
+                libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            }
+            Ok(())
+        };
+        // SAFETY: nothing in there allocates or takes a lock.
+        unsafe { command.pre_exec(restrict) }
+    });
+    let bounding = of_threads(daemon.id(), "CapBnd");
+    assert!(
+        bounding.iter().all(|text| u64::from_str_radix(text, 16).is_ok_and(|set| set.count_ones() == 6)),
+        "{bounding:?}"
+    );
+    let theirs = spawn(run_as_nobody(&mut daemon.attached(&room, &[&program("stays"), "over"])));
+    until("it is known", || daemon.programs(&room).iter().any(|(records, mib)| *records > 20 && *mib >= 64));
     fs::write(room.path("over"), "").expect("writing");
     wait(theirs, LIMIT).expect(0);
     daemon.stop(&room);

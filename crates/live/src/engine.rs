@@ -291,12 +291,13 @@ impl<'a> Engine<'a> {
     /// Number of the job of this name; it begins if it has no process.
     fn job(&mut self, name: (u32, u32)) -> usize {
         let jobs = self.jobs.len();
-        let lives = |number: usize| self.processes.iter().any(|p| !p.over && p.job == number);
-        if let Some(number) = (0..jobs).find(|&n| self.jobs[n].name == name && lives(n)) {
+        let mut lives = vec![false; jobs];
+        self.processes.iter().filter(|p| !p.over).for_each(|p| lives[p.job] = true);
+        if let Some(number) = (0..jobs).find(|&n| self.jobs[n].name == name && lives[n]) {
             return number;
         }
         let new = Job { name, course: Course::new() };
-        match (0..jobs).find(|&n| !lives(n)) {
+        match (0..jobs).find(|&n| !lives[n]) {
             Some(number) => {
                 self.jobs[number] = new;
                 number

@@ -58,8 +58,7 @@ impl Lab {
     pub fn find(period: u64) -> Result<Lab, Error> {
         let Some(memory) = device(Path::new(DEVICES)) else {
             return Err(Error(
-                "--sampler lab works inside the lab only: hearth lab run -- hearth record --sampler lab -- PROGRAM"
-                    .into(),
+                "--sampler lab works inside the lab only: put `hearth lab run --` before this command".into(),
             ));
         };
         let fail = |what: String| Error(format!("cannot use the lab's window {}: {what}", memory.display()));

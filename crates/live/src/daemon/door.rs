@@ -69,6 +69,8 @@ impl Door {
             }
             _ => {}
         }
+        // Before there is a lock of a socket that cannot be.
+        std::os::unix::net::SocketAddr::from_pathname(path).map_err(|e| cannot("it cannot be a socket", &e))?;
         let lock_path = lock_of(path);
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
