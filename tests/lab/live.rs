@@ -187,6 +187,24 @@ fn a_cpuset_without_the_fast_node_is_respected() {
     assert_eq!(did["promoted"], 0, "{did}");
 }
 
+/// Fast memory is the program's: what the runtime needs for itself lies in the slow tier, though there is room in the fast one.
+#[test]
+fn the_runtimes_own_memory_lies_in_the_slow_tier() {
+    let lab = Lab::enter();
+    let options = ["--placement", "live/interval=5ms", "--fast", "24MiB", "--vcpus", "1"];
+    let (ended, _) = lab.run(&options, &["cat", "/proc/self/numa_maps"]);
+    let own =
+        || ended.stdout.lines().filter(|l| l.split(' ').nth(1).is_some_and(|policy| policy.starts_with("prefer")));
+    println!("{}", own().collect::<Vec<_>>().join("\n"));
+    let on = |node: &str| own().filter(|l| l.contains(&format!(" {node}="))).count();
+    assert!(
+        own().filter(|l| !l.contains("file=")).count() >= 4,
+        "tables, and the file that is shared: {}",
+        ended.stdout
+    );
+    assert!(on("N1") >= 4 && on("N0") == 0, "{}", ended.stdout);
+}
+
 /// With a cache so large that the guest's kernel gives huge pages unasked.
 #[test]
 fn huge_pages_are_moved_whole() {

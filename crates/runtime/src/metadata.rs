@@ -1,4 +1,4 @@
-//! jemalloc's own memory never lies on huge pages.
+//! jemalloc's own memory never lies on huge pages, and lies where all of the runtime's own does.
 //!
 //! What jemalloc maps by itself is bookkeeping only (managed objects come from the extent hooks in `heap`): a block of
 //! 2 MiB for each arena, of which a small program uses a few KiB. Where huge pages are given without asking, each such block
@@ -28,6 +28,7 @@ pub unsafe extern "C" fn __wrap_mmap(
             let before = *libc::__errno_location();
             libc::syscall(libc::SYS_madvise, mapped, len, libc::MADV_NOHUGEPAGE);
             *libc::__errno_location() = before;
+            crate::sys::at_home(mapped as usize, len);
         }
         mapped as *mut c_void
     }

@@ -71,14 +71,6 @@ pub fn stands() -> bool {
     STANDING.load(Relaxed)
 }
 
-/// Where process files are to lie: number of a NUMA node plus 1; 0: anywhere.
-static HOME: AtomicU64 = AtomicU64::new(0);
-
-/// Takes what the session says about it ([`wire::session::Config::home`]).
-pub fn set_home(home: u64) {
-    HOME.store(home, Relaxed);
-}
-
 /// The job that this process is of.
 static JOB: AtomicU32 = AtomicU32::new(0);
 
@@ -283,24 +275,21 @@ fn create(path: &CStr) -> Option<*mut u8> {
             return None;
         }
         let fd = fd as usize;
-        let sized = sys::call3(libc::SYS_ftruncate, fd, FILE_BYTES, 0) == 0
-            && sys::call(libc::SYS_fallocate, [fd, 0, 0, HEADER_BYTES, 0, 0]) == 0;
+        let sized = sys::call3(libc::SYS_ftruncate, fd, FILE_BYTES, 0) == 0;
         let rw = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let at =
             if sized { sys::call(libc::SYS_mmap, [0, FILE_BYTES, rw, libc::MAP_SHARED as usize, fd, 0]) } else { -1 };
+        let mapped = !(-4095..0).contains(&at);
+        // The policy of a shared mapping is that of its file, which gets its blocks from now on.
+        if mapped {
+            sys::at_home(at as usize, FILE_BYTES);
+        }
+        let filled = mapped && sys::call(libc::SYS_fallocate, [fd, 0, 0, HEADER_BYTES, 0, 0]) == 0;
         sys::call3(libc::SYS_close, fd, 0, 0);
-        if (-4095..0).contains(&at) {
-            return None;
+        if mapped && !filled {
+            sys::call3(libc::SYS_munmap, at as usize, FILE_BYTES, 0);
         }
-        // The policy of a shared mapping is that of its file: rings get their blocks later. Refused, they lie where they would have.
-        if let Some(node) = HOME.load(Relaxed).checked_sub(1).filter(|&n| n < 128) {
-            const MPOL_PREFERRED: usize = 1;
-            let mask = 1u128 << node;
-            let words = [mask as u64, (mask >> 64) as u64];
-            let args = [at as usize, FILE_BYTES, MPOL_PREFERRED, words.as_ptr() as usize, 129, 0];
-            sys::call(libc::SYS_mbind, args);
-        }
-        Some(at as *mut u8)
+        filled.then_some(at as *mut u8)
     }
 }
 

@@ -36,7 +36,7 @@ extern "C" fn start() {
         return;
     };
     process::set_epoch(config.epoch_ns);
-    process::set_home(config.home);
+    sys::set_home(config.home);
     if config.flags & flags::STANDING != 0 {
         process::clean_up_alone();
         let digits = variable(JOB).and_then(|job| job.to_str().ok());

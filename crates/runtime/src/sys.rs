@@ -5,6 +5,7 @@
 //! so it can be used in signal handlers and in the sampler's bare thread.
 
 use core::ffi::{CStr, c_long};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 core::arch::global_asm!(
     ".pushsection .text.hearth_sys,\"ax\",@progbits",
@@ -223,13 +224,33 @@ pub fn map_lazily(len: usize) -> usize {
 }
 
 /// [`map_lazily`] for a table of the runtime's own, which a core dump of the program is spared: some have a word for each page
-/// of a terabyte.
+/// of a terabyte. It lies at home.
 pub fn map_table(len: usize) -> usize {
     let at = map_lazily(len);
     if at != 0 {
         dump(at, len, false);
+        at_home(at, len);
     }
     at
+}
+
+/// Where the runtime's own memory is to lie, since fast memory is the program's: number of a NUMA node plus 1; 0: anywhere.
+static HOME: AtomicU64 = AtomicU64::new(0);
+
+/// Takes what the session says about it ([`wire::session::Config::home`]).
+pub fn set_home(home: u64) {
+    HOME.store(home, Relaxed);
+}
+
+/// What is touched of this mapping from now on lies there. Refused, it lies where it would have.
+pub fn at_home(start: usize, len: usize) {
+    if let Some(node) = HOME.load(Relaxed).checked_sub(1).filter(|&n| n < 128) {
+        const MPOL_PREFERRED: usize = 1;
+        let mask = 1u128 << node;
+        let words = [mask as u64, (mask >> 64) as u64];
+        // SAFETY: changes no content; the mask is a local.
+        unsafe { call(libc::SYS_mbind, [start, len, MPOL_PREFERRED, words.as_ptr() as usize, 129, 0]) };
+    }
 }
 
 /// Has memory of the runtime's in core dumps of the program, or not. Refused, the dump is longer.

@@ -105,18 +105,9 @@ impl Start {
     }
 }
 
-/// Zeroed memory for ever, not counted before it is touched, and never on huge pages: the tables are mostly empty.
+/// Zeroed memory for ever: the tables are mostly empty.
 fn map_zeroed(bytes: usize) -> Option<*mut u8> {
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a fresh mapping; a raw system call, so that no interposed `mmap` runs.
-    let at = unsafe { libc::syscall(libc::SYS_mmap, 0usize, bytes, protection, flags, -1isize, 0usize) };
-    if at <= 0 {
-        return None;
-    }
-    // SAFETY: the mapping just made. A kernel without huge pages refuses, which is as good.
-    unsafe { libc::syscall(libc::SYS_madvise, at, bytes, libc::MADV_NOHUGEPAGE) };
-    Some(at as *mut u8)
+    Some(crate::sys::map_table(bytes) as *mut u8).filter(|at| !at.is_null())
 }
 
 impl Unwinder {
