@@ -66,6 +66,11 @@ pub struct Course {
     departed: HashMap<SiteId, (Lines, u64)>,
     /// Nothing was expected of what there was when the current phase began.
     anew: bool,
+    /// It was known what would come after the phase before, and this one does not look like it, nor like any other that is known.
+    strange: bool,
+    /// The next phase was so near once that its objects had better be moved. That holds until it begins: moving takes time in which the present one does not get on, and what was
+    /// moved for the next one would be moved back.
+    pub near: bool,
 }
 
 impl Course {
@@ -82,6 +87,8 @@ impl Course {
             asked_in: 0.0,
             departed: HashMap::default(),
             anew: false,
+            strange: false,
+            near: false,
         }
     }
 
@@ -108,6 +115,12 @@ impl Course {
     /// Intervals since the first access.
     pub fn awake(&self, interval: u32) -> u32 {
         self.awake.map_or(0, |since| interval + 1 - since)
+    }
+
+    /// Something else than what was expected has begun just now. It is more often how a known phase begins, or what lies between two, than a new one that will last: nothing had
+    /// better be decided by it.
+    pub fn is_between(&self, interval: u32) -> bool {
+        self.strange && self.phase.age(interval) < BEGINNING
     }
 
     /// Intervals for which the present phase is expected to go on, if it has come before.
@@ -177,8 +190,9 @@ impl Course {
             self.asked_in += 1.0;
         }
         // A phase whose objects are made anew begins by writing them, which is not how it goes on.
-        if self.anew && (2..=BEGINNING).contains(&self.phase.age(interval)) {
+        if (self.anew || self.strange) && (2..=BEGINNING).contains(&self.phase.age(interval)) {
             let recognised = self.recall.recognised(|known| apart(records(), known, &rates, samples));
+            self.strange &= !recognised;
             told.recalled += u32::from(recognised);
         }
         if samples > 0.0 {
@@ -197,6 +211,8 @@ impl Course {
         mark: Option<SiteId>,
         records: &impl Fn() -> I,
     ) -> bool {
+        let foreseen = self.recall.next().is_some();
+        (self.near, self.strange) = (false, false);
         let with_before = self.phase.age(interval) > 1;
         self.anew = !with_before;
         let before = if with_before { self.before.0.clone() } else { Rates::default() };
@@ -227,6 +243,7 @@ impl Course {
             self.asked_in += counts;
             return true;
         }
+        self.strange = foreseen && mark.is_none();
         false
     }
 }

@@ -624,7 +624,8 @@ impl Sink for Engine<'_> {
             }
             let due = self.routines.trigger.due(&lately).filter(|_| self.places.len() > 1);
             self.due = due.or(self.due.take());
-            if let Some(why) = self.due.take_if(|_| !self.mover.is_in_swap()) {
+            let between = self.jobs.iter().all(|job| job.course.is_between(self.interval));
+            if let Some(why) = self.due.take_if(|_| !self.mover.is_in_swap() && !between) {
                 self.decide(now_ns, length_ns, &usual, &why);
             }
         }
@@ -861,6 +862,79 @@ mod tests {
         let turns: Vec<_> = wanted.chunks(10).map(|turn| turn[3].clone()).collect();
         let (first, second) = (vec![(2, 1), (0, 0)], vec![(2, 1), (1, 0)]);
         assert_eq!(turns, [vec![], vec![], first.clone(), second.clone(), first, second], "{wanted:?}");
+    }
+
+    /// Three objects of 2 MiB in the slow tier, of which two are hot by turns of ten intervals; the program says so, or not. `turn`: what is hot in an interval.
+    fn by_turns(marked: bool, intervals: u64, turn: fn(u64) -> u64, mut each: impl FnMut(&mut Engine<'_>, u64, u64)) {
+        let options = Options { fast: Some(Bytes(5 * MIB / 2)), ..options(99, 0, "worth-it") };
+        let routines = Routines::new(&options.routines).expect("good names");
+        let mut engine = Engine::new(&options, routines, Journal::none(), true, MIB);
+        engine.free = |_| 4 * MIB;
+        let mut map = memmap2::MmapMut::map_anon(8 * MIB as usize).expect("there is memory");
+        map.fill(1);
+        let at = (map.as_ptr() as u64).next_multiple_of(PAGE);
+        let started = Started { pid: std::process::id(), ppid: 1, job: 0, exe: "program".into(), start_ns: 0 };
+        engine.started(0, &started).expect("it is told");
+        (0..3).for_each(|n| engine.born(0, &object(n, at + n * 2 * MIB, 2 * MIB)).expect("it is told"));
+        for interval in 0..intervals {
+            let hot = turn(interval);
+            if marked {
+                engine.region(0, SiteId(100 + hot), 0, interval * 1_000_000_000).expect("it is told");
+            }
+            (0..3000).for_each(|n| engine.sampled(0, &miss(at + hot * 2 * MIB + n * 64)).expect("it is told"));
+            engine.tick((interval + 1) * 1_000_000_000).expect("it works");
+            each(&mut engine, interval, at);
+        }
+    }
+
+    /// What has come for the next phase was a reason to think that this is not near any more, and so to move it back.
+    #[test]
+    fn what_was_moved_for_the_next_phase_stays() {
+        let mut near = Vec::new();
+        by_turns(
+            true,
+            50,
+            |interval| interval / 10 % 2,
+            |engine, interval, at| {
+                let (turn, length) = (interval / 10 % 2, 1e9);
+                let asked = [Lines::default(), Lines { random: 5e6, ..Lines::default() }];
+                let soon = |engine: &mut Engine<'_>, there: u64| {
+                    engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n != at + there * 2 * MIB));
+                    engine.decide((interval + 1) * 1_000_000_000, length, &asked, "asked");
+                    engine.soon(0, length).is_some()
+                };
+                let both = (soon(engine, turn), soon(engine, 1 - turn));
+                if interval >= 40 {
+                    near.push(both);
+                }
+            },
+        );
+        let since = near.iter().position(|(before, _)| *before).expect("it is near at last");
+        assert!(since > 3 && near[since..].iter().all(|both| *both == (true, true)), "{near:?}");
+    }
+
+    /// What begins in place of the phase that was expected is taken for another one after some intervals only; but what begins where nothing was expected, at once.
+    #[test]
+    fn what_lies_between_two_phases_that_are_known_decides_nothing() {
+        let between = |turn: fn(u64) -> u64, from: u64| {
+            let mut between = Vec::new();
+            by_turns(false, 48, turn, |engine, interval, _| {
+                if interval >= from {
+                    between.push(engine.jobs[0].course.is_between(engine.interval - 1));
+                }
+            });
+            between
+        };
+        let strange = between(|n| if n < 40 { n / 10 % 2 } else { 2 }, 40);
+        assert_eq!(
+            strange,
+            [false, true, true, false, false, false, false, false],
+            "it is seen in its second interval"
+        );
+        let short = between(|n| if (40..42).contains(&n) { 2 } else { (n - n / 42 * 2) / 10 % 2 }, 40);
+        assert_eq!(short[..2], [false, true], "{short:?}");
+        assert_eq!(short[4..], [false; 4], "the phase that was expected has come after all: {short:?}");
+        assert_eq!(between(|n| n / 16, 1).iter().filter(|between| **between).count(), 0, "nothing was expected");
     }
 
     /// Whatever a program writes into the tables that are read of it: out of order, one over the other, at the ends of memory.

@@ -101,14 +101,17 @@ impl Outlook<'_> {
 
 impl Engine<'_> {
     /// What a job's next phase asks for, and for how many intervals, if it is so near that its objects had better be moved now.
-    fn soon(&self, number: usize, length_ns: f64) -> Option<(&Rates, f64)> {
+    pub(super) fn soon(&self, number: usize, length_ns: f64) -> Option<(&Rates, f64)> {
         let course = &self.jobs[number].course;
         let (next, length) = course.recall.next()?;
         let left = course.left(self.interval)?;
+        if course.near {
+            return Some((next, length));
+        }
+        // Wherever that is now: else what has been moved would be a reason to move it back.
         let wanted = |(process, table): (usize, &Table)| -> u64 {
-            let there = |r: &Record| if r.tier == 0 { r.there() } else { 0.0 };
             let asked = table.iter().filter(|(start, r)| !next.of(process, *start, r).is_none());
-            asked.map(|(_, r)| (r.resident() as f64 * (1.0 - there(r))) as u64).sum()
+            asked.map(|(_, r)| r.resident()).sum()
         };
         let own = self.tables.iter().enumerate().filter(|(process, _)| self.processes[*process].job == number);
         let wanted: u64 = own.map(wanted).sum();
@@ -194,7 +197,8 @@ impl Engine<'_> {
         let wants_all = self.routines.enforce.wants_all();
         for (number, process, addr, r) in records.iter() {
             let of = &self.processes[process];
-            if of.is_still() || r.tier == NOWHERE || r.rest > 0 || of.bound.holds(addr, r.bytes()) {
+            let between = self.jobs[of.job].course.is_between(self.interval);
+            if between || of.is_still() || r.tier == NOWHERE || r.rest > 0 || of.bound.holds(addr, r.bytes()) {
                 continue;
             }
             let priority = self.routines.prioritise.priority(&outlook.item(horizon, process, addr, r), now);
@@ -222,6 +226,9 @@ impl Engine<'_> {
         let moment = Moment::new(length_ns, asked, &self.memories);
         let now = Now { interval: self.interval, prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
         let rooms = self.rooms();
+        for number in 0..self.jobs.len() {
+            self.jobs[number].course.near = self.soon(number, length_ns).is_some();
+        }
         let outlook = self.outlook(now_ns, length_ns);
         let mut why = why.to_string();
         if outlook.jobs.iter().any(|job| job.next.is_some()) {
