@@ -836,36 +836,33 @@ mod tests {
     /// At the beginning of a turn that has come back what it asks for takes the third one's place.
     #[test]
     fn what_a_phase_asks_for_takes_the_place_of_what_is_hotter_in_the_long_run() {
-        let options = Options { fast: Some(Bytes(5 * MIB / 2)), ..options(99, 0, "worth-it") };
-        let routines = Routines::new(&options.routines).expect("good names");
-        let mut engine = Engine::new(&options, routines, Journal::none(), true, MIB);
-        engine.free = |_| 4 * MIB;
-        let mut map = memmap2::MmapMut::map_anon(8 * MIB as usize).expect("there is memory");
-        map.fill(1);
-        let at = (map.as_ptr() as u64).next_multiple_of(PAGE);
-        let started = Started { pid: std::process::id(), ppid: 1, job: 0, exe: "program".into(), start_ns: 0 };
-        engine.started(0, &started).expect("it is told");
-        (0..3).for_each(|n| engine.born(0, &object(n, at + n * 2 * MIB, 2 * MIB)).expect("it is told"));
         let mut wanted = Vec::new();
-        for interval in 0..60u64 {
-            let turn = interval / 10 % 2;
-            engine.region(0, SiteId(100 + turn), 0, interval * 1_000_000_000).expect("it is told");
-            (0..3000).for_each(|n| engine.sampled(0, &miss(at + turn * 2 * MIB + n * 64)).expect("it is told"));
-            (0..1800).for_each(|n| engine.sampled(0, &miss(at + 4 * MIB + n * 64)).expect("it is told"));
-            let now = (interval + 1) * 1_000_000_000;
-            engine.tick(now).expect("it works");
-            // As if the third one had come, and nothing else.
-            engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n < at + 4 * MIB));
-            engine.decide(now, 1e9, &[Lines::default(), Lines { random: 5e6, ..Lines::default() }], "asked");
-            wanted.push(queued(&engine));
-        }
+        by_turns(
+            true,
+            1800,
+            60,
+            |interval| interval / 10 % 2,
+            |engine, interval, at| {
+                // As if the third one had come, and nothing else.
+                engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n < at + 4 * MIB));
+                let asked = [Lines::default(), Lines { random: 5e6, ..Lines::default() }];
+                engine.decide((interval + 1) * 1_000_000_000, 1e9, &asked, "asked");
+                wanted.push(queued(engine));
+            },
+        );
         let turns: Vec<_> = wanted.chunks(10).map(|turn| turn[3].clone()).collect();
         let (first, second) = (vec![(2, 1), (0, 0)], vec![(2, 1), (1, 0)]);
         assert_eq!(turns, [vec![], vec![], first.clone(), second.clone(), first, second], "{wanted:?}");
     }
 
-    /// Three objects of 2 MiB in the slow tier, of which two are hot by turns of ten intervals; the program says so, or not. `turn`: what is hot in an interval.
-    fn by_turns(marked: bool, intervals: u64, turn: fn(u64) -> u64, mut each: impl FnMut(&mut Engine<'_>, u64, u64)) {
+    /// Three objects of 2 MiB, and 2.5 MiB of fast memory. `turn`: which of them is hot in an interval, as marks of the program say, or not; `third`: misses of the third one in each.
+    fn by_turns(
+        marked: bool,
+        third: u64,
+        intervals: u64,
+        turn: fn(u64) -> u64,
+        mut each: impl FnMut(&mut Engine<'_>, u64, u64),
+    ) {
         let options = Options { fast: Some(Bytes(5 * MIB / 2)), ..options(99, 0, "worth-it") };
         let routines = Routines::new(&options.routines).expect("good names");
         let mut engine = Engine::new(&options, routines, Journal::none(), true, MIB);
@@ -882,6 +879,7 @@ mod tests {
                 engine.region(0, SiteId(100 + hot), 0, interval * 1_000_000_000).expect("it is told");
             }
             (0..3000).for_each(|n| engine.sampled(0, &miss(at + hot * 2 * MIB + n * 64)).expect("it is told"));
+            (0..third).for_each(|n| engine.sampled(0, &miss(at + 4 * MIB + n * 64)).expect("it is told"));
             engine.tick((interval + 1) * 1_000_000_000).expect("it works");
             each(&mut engine, interval, at);
         }
@@ -893,6 +891,7 @@ mod tests {
         let mut near = Vec::new();
         by_turns(
             true,
+            0,
             50,
             |interval| interval / 10 % 2,
             |engine, interval, at| {
@@ -918,7 +917,7 @@ mod tests {
     fn what_lies_between_two_phases_that_are_known_decides_nothing() {
         let between = |turn: fn(u64) -> u64, from: u64| {
             let mut between = Vec::new();
-            by_turns(false, 48, turn, |engine, interval, _| {
+            by_turns(false, 0, 48, turn, |engine, interval, _| {
                 if interval >= from {
                     between.push(engine.jobs[0].course.is_between(engine.interval - 1));
                 }
