@@ -65,7 +65,7 @@ fn roots_daemon_has_only_the_rights_that_it_needs() {
     daemon.stop(&room);
 }
 
-/// The lines of a unit of this key, or none.
+/// What a unit says of a key, line by line.
 fn of_unit<'a>(unit: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     unit.lines().filter_map(move |l| l.strip_prefix(key)?.strip_prefix('='))
 }

@@ -1,8 +1,8 @@
 //! Managed heaps: for each tier a few jemalloc arenas whose memory comes from the tier's part of the range.
 //!
 //! Every object starts on a page of its own and shares no page with another. Threads are spread over the arenas, so
-//! they seldom meet on a lock; the arenas' bookkeeping lies in ordinary memory (`metadata_use_hooks` off), never in a
-//! slow tier. jemalloc never gives address space back (`dalloc` refuses): it keeps and reuses what it was given.
+//! they seldom meet on a lock; the arenas' bookkeeping does not lie in their tier (`metadata_use_hooks` off), but with the
+//! runtime's own ([`sys::at_home`]). jemalloc never gives address space back (`dalloc` refuses): it keeps and reuses what it was given.
 
 use crate::{plan, range, sandbox, sys};
 use core::ffi::{CStr, c_uint, c_void};
