@@ -1,25 +1,22 @@
 //! The private directory that recorder and runtime share for one run.
 //!
 //! It lies in memory (`/dev/shm`) so that events never touch a disk, falling back to `$XDG_RUNTIME_DIR` and
-//! `$TMPDIR`. Its owner holds a lock on a file in it: a directory whose lock is free was left behind by a killed
-//! recorder and is removed by the next one.
+//! `$TMPDIR`. It goes with its recorder, even if that is killed.
 //!
 //! A daemon's session *stands*: it has one name for each user and daemon, and programs that were started in it go on when the daemon ends. The next
 //! daemon finds it again. It is removed when nobody is in it any more.
 
 use crate::Error;
 use crate::owner::Owner;
+use folder::Folder;
 use std::ffi::{CString, OsString};
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use wire::session::{CONFIG, Config, DOORBELL, FAILED, LOADED, MOST_PASSED_OVER, PASSED_OVER, PLAN, PROCESS_SUFFIX};
 
-const LOCK: &str = "lock";
 /// Begins the name of a standing session, before its owner's number and its daemon's name.
 const STANDING: &str = "hearthd-";
 
@@ -39,11 +36,10 @@ pub struct Said {
 
 /// A session directory, removed when dropped; one that stands, if no process is in it.
 pub struct Session {
-    dir: PathBuf,
+    folder: Folder,
     owner: Owner,
     standing: bool,
     doorbell: File,
-    _lock: File,
 }
 
 impl Session {
@@ -64,26 +60,17 @@ impl Session {
     }
 
     fn create_in(place: &Path, config: &Config, plan: Option<&[u64]>) -> std::io::Result<Session> {
-        let mut random = [0; 8];
-        File::open("/dev/urandom")?.read_exact(&mut random)?;
-        let dir = place.join(format!("{}{:016x}", prefix(), u64::from_ne_bytes(random)));
-        DirBuilder::new().mode(0o700).create(&dir)?;
-        let fill = || -> std::io::Result<Session> {
-            let lock = private(&dir.join(LOCK))?;
-            if !take(&lock) {
-                return Err(std::io::Error::last_os_error());
-            }
-            std::fs::write(dir.join(CONFIG), config.to_bytes())?;
+        let folder = Folder::create(place, &prefix())?;
+        let fill = || -> std::io::Result<File> {
+            std::fs::write(folder.path().join(CONFIG), config.to_bytes())?;
             if let Some(words) = plan {
                 let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-                std::fs::write(dir.join(PLAN), bytes)?;
+                std::fs::write(folder.path().join(PLAN), bytes)?;
             }
-            let doorbell = bell(&dir.join(DOORBELL))?;
-            Ok(Session { dir: dir.clone(), owner: Owner::me(), standing: false, doorbell, _lock: lock })
+            bell(&folder.path().join(DOORBELL))
         };
-        fill().inspect_err(|_| {
-            let _ = std::fs::remove_dir_all(&dir);
-        })
+        let doorbell = fill().inspect_err(|_| folder.remove())?;
+        Ok(Session { folder, owner: Owner::me(), standing: false, doorbell })
     }
 
     /// The standing session of a user at the daemon of this name, made or found again.
@@ -101,32 +88,15 @@ impl Session {
     }
 
     fn stand_in(place: &Path, owner: Owner, daemon: &str, config: &Config) -> std::io::Result<Session> {
-        let other = |what: &str| std::io::Error::other(what.to_string());
         let dir = place.join(format!("{STANDING}{}-{daemon}", owner.uid));
         let _acting = owner.act();
-        match DirBuilder::new().mode(0o700).create(&dir) {
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-            made => made?,
-        }
-        let found = std::fs::symlink_metadata(&dir)?;
-        if !found.is_dir() || found.uid() != owner.uid || found.mode() & 0o077 != 0 {
-            return Err(other(&format!(
-                "{} is not a private directory of user {}; remove it",
-                dir.display(),
-                owner.uid
-            )));
-        }
-        let lock = private(&dir.join(LOCK))?;
-        // Somebody may be sweeping up, or a daemon be at its end.
-        if !(0..50).any(|n| {
-            take(&lock) || {
-                std::thread::sleep(Duration::from_millis(n));
-                false
+        let folder = Folder::take(&dir, owner.uid).map_err(|e| match e.kind() {
+            std::io::ErrorKind::WouldBlock => {
+                let why = format!("another daemon follows the programs of user {} in {}", owner.uid, dir.display());
+                std::io::Error::new(e.kind(), why)
             }
-        }) {
-            let why = format!("another daemon follows the programs of user {} in {}", owner.uid, dir.display());
-            return Err(std::io::Error::new(std::io::ErrorKind::WouldBlock, why));
-        }
+            _ => e,
+        })?;
         clear_out(&dir);
         // A program may be reading it at this moment: it gets the old one or the new one.
         let fresh = dir.join(format!("{CONFIG}.new"));
@@ -135,7 +105,7 @@ impl Session {
         file.write_all(&config.to_bytes())?;
         std::fs::rename(&fresh, dir.join(CONFIG))?;
         let doorbell = bell(&dir.join(DOORBELL))?;
-        Ok(Session { dir, owner, standing: true, doorbell, _lock: lock })
+        Ok(Session { folder, owner, standing: true, doorbell })
     }
 
     /// Users that have a standing session at the daemon of this name.
@@ -154,11 +124,10 @@ impl Session {
         owners
     }
 
-    /// Whether its directory is still there: a user's files in `/dev/shm` may be removed when he logs out.
+    /// Whether its directory is still there.
     pub fn is_there(&self) -> bool {
         let _acting = self.owner.act();
-        let there = std::fs::metadata(self.dir.join(LOCK)).map(|m| (m.dev(), m.ino()));
-        there.is_ok_and(|there| self._lock.metadata().is_ok_and(|m| (m.dev(), m.ino()) == there))
+        self.folder.is_there()
     }
 
     /// Whose it is.
@@ -168,14 +137,14 @@ impl Session {
 
     /// The directory.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.folder.path()
     }
 
     /// Names of the process files in it, and so many at most that nobody can keep a daemon busy with them.
     pub fn files(&self) -> Vec<OsString> {
         const MOST: usize = 1 << 16;
         let _acting = self.owner.act();
-        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(self.dir()).into_iter().flatten().flatten();
         let names = entries.take(MOST).map(|entry| entry.file_name());
         names.filter(|name| name.as_encoded_bytes().ends_with(PROCESS_SUFFIX.as_bytes())).collect()
     }
@@ -183,7 +152,7 @@ impl Session {
     /// What was said in a standing session since this was asked last; it is not kept.
     pub fn said(&self) -> Said {
         let _acting = self.owner.act();
-        let here = |name: &str| self.dir.join(name);
+        let here = |name: &str| self.dir().join(name);
         let failed = std::fs::rename(here(FAILED), here(LOADED)).is_ok();
         if std::fs::rename(here(PASSED_OVER), here(HEARD)).is_err() {
             return Said { failed, passed_over: Vec::new() };
@@ -222,21 +191,10 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         let _acting = self.owner.act();
-        if !self.standing || !clear_out(&self.dir) {
-            let _ = std::fs::remove_dir_all(&self.dir);
+        if !self.standing || !clear_out(self.dir()) {
+            self.folder.remove();
         }
     }
-}
-
-fn private(path: &Path) -> std::io::Result<File> {
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
-}
-
-/// Takes the lock on a file; false: somebody else has it.
-fn take(lock: &File) -> bool {
-    // SAFETY: flock on an open descriptor.
-    unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
 /// The doorbell, made if there is none.
@@ -306,23 +264,10 @@ fn places() -> Vec<PathBuf> {
 
 /// Removes sessions of this user whose recorder is gone.
 fn sweep(place: &Path) {
-    let Ok(entries) = std::fs::read_dir(place) else { return };
+    Folder::left_behind(place, &prefix()).iter().for_each(Folder::remove);
     // SAFETY: getuid cannot fail.
-    let me = unsafe { libc::getuid() };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        let standing = entry.file_name().as_bytes().starts_with(format!("{STANDING}{me}-").as_bytes());
-        let ours = (standing || entry.file_name().as_bytes().starts_with(prefix().as_bytes()))
-            && std::fs::symlink_metadata(&path).is_ok_and(|m| m.is_dir() && m.uid() == me);
-        if !ours {
-            continue;
-        }
-        // No lock file yet: it is being made at this moment.
-        let Ok(lock) = File::options().read(true).write(true).open(path.join(LOCK)) else { continue };
-        if take(&lock) && !(standing && clear_out(&path)) {
-            let _ = std::fs::remove_dir_all(&path);
-        }
-    }
+    let standing = format!("{STANDING}{}-", unsafe { libc::getuid() });
+    Folder::left_behind(place, &standing).iter().filter(|f| !clear_out(f.path())).for_each(Folder::remove);
 }
 
 #[cfg(test)]
@@ -353,14 +298,9 @@ mod tests {
         assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(Config::from_bytes(&std::fs::read(dir.join(CONFIG)).unwrap()), Some(config()));
         assert_eq!(std::fs::read(dir.join(PLAN)).unwrap().len(), 16);
-        // A recorder that lives is left alone, one that was killed is swept up.
         sweep(place.path());
         assert!(dir.exists());
-        let Session { doorbell, _lock, .. } = &session;
-        // SAFETY: unlocks what this test locked, as the kernel does for a killed process.
-        unsafe { libc::flock(_lock.as_raw_fd(), libc::LOCK_UN) };
-        let _ = doorbell;
-        sweep(place.path());
+        drop(session);
         assert!(!dir.exists());
     }
 
