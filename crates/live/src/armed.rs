@@ -128,7 +128,7 @@ mod tests {
     fn a_sites_misses_go_to_its_hot_records() {
         let mut table = Table::default();
         let at = |object: u64| (1 << 40) + object * (16 << 20);
-        (0..3).for_each(|object| table.add(at(object), 4 << 20, 1 << 30, record(0)));
+        (0..3).for_each(|object| _ = table.add(at(object), 4 << 20, 1 << 30, record(0)));
         let mut armed = Armed::default();
         for n in 0..400u64 {
             let (object, wait_ns) = if n % 2 == 0 { (0, 1_000_000) } else { (1, 10_000_000) };

@@ -3,6 +3,7 @@
 
 use crate::armed::{Armed, page};
 use crate::bound::Bound;
+use crate::clock::Clock;
 use crate::counted::Counted;
 use crate::course::{Course, Over};
 use crate::enforce::Room;
@@ -29,13 +30,20 @@ use record::follow::{Object, Quiet, Sink, Stack, Started, Visit};
 use record::misses::Miss;
 use record::owner::Owner;
 use record::pick_up::Found;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 mod decide;
 mod show;
 
-/// Pages that are looked up after each interval, at most.
-const LOOKS: usize = 1 << 15;
+/// Share of an interval that looking up where records are may take.
+const LOOKING: f64 = 0.02;
+/// Of that, for records that are new.
+const LOOKING_NEW: f64 = 0.015;
+/// So many objects are new at most: more cannot be looked up in the time.
+const MOST_NEW: usize = 1 << 16;
+/// Pages that are looked up by one call, and those of one more record.
+const LOOKS: usize = 256;
 /// Pages of a record that are looked up, at most: so many tell a half from a third.
 const LOOKS_EACH: u64 = 16;
 /// Intervals for which a record that could not be moved is left alone.
@@ -106,7 +114,7 @@ pub struct Engine<'a> {
     llc: u64,
     /// Number of the current interval; the first is 1.
     interval: u32,
-    began_ns: u64,
+    clock: Clock,
     /// Those that have a process, and places of others for new ones.
     jobs: Vec<Job>,
     /// Sites with misses, of those that a profile has told, of which there were records.
@@ -115,6 +123,8 @@ pub struct Engine<'a> {
     instructions: Option<(u64, u64)>,
     /// Where looking up goes on: number of a process, address.
     look_from: (usize, u64),
+    /// Memory whose records have not been looked up yet, with the number of its process.
+    new: Vec<(usize, Range<u64>)>,
     mover: Mover,
     journal: Journal,
     lived: Lived,
@@ -168,12 +178,13 @@ impl<'a> Engine<'a> {
             counts,
             llc,
             interval: 1,
-            began_ns: 0,
+            clock: Clock::new(options.interval.0, 0),
             jobs: Vec::new(),
             met: HashSet::default(),
             allocated: 0,
             instructions: None,
             look_from: (0, 0),
+            new: Vec::new(),
             mover: Mover::default(),
             journal,
             lived,
@@ -204,7 +215,10 @@ impl<'a> Engine<'a> {
         if full || b.size() / self.options.split.0.max(HUGE) > MOST_PIECES {
             return;
         }
-        table.add(b.addr, b.size(), self.options.split.0, Record::new(b.site, b.kind, self.interval));
+        let memory = table.add(b.addr, b.size(), self.options.split.0, Record::new(b.site, b.kind, self.interval));
+        if self.new.len() < MOST_NEW {
+            self.new.push((process, memory));
+        }
         self.bounds.more(of.uid, table.len().saturating_sub(before));
     }
 
@@ -237,41 +251,56 @@ impl<'a> Engine<'a> {
         self.jobs[self.processes[process].job].course.departs(process, site, pages, starts);
     }
 
-    /// Looks up where records are, some at a time.
+    /// Looks up where records are, as many as there is time for: those that are new, and then all of them by turns.
     fn look(&mut self) {
-        let mut left = LOOKS;
-        let (first, mut from) = self.look_from;
-        for turn in 0..=self.tables.len() {
-            let process = (first + turn) % self.tables.len().max(1);
-            if self.processes.get(process).is_none_or(Process::is_still) {
-                from = 0;
-                continue;
+        let share = |of: f64| Duration::from_secs_f64(of * self.options.interval.0 as f64 / 1e9);
+        let began = Instant::now();
+        let (most_new, most) = (began + share(LOOKING_NEW), began + share(LOOKING));
+        let new = std::mem::take(&mut self.new);
+        // Those of one process are looked up together.
+        for new in new.chunk_by(|a, b| a.0 == b.0).flat_map(|of| of.chunks(LOOKS)) {
+            if Instant::now() < most_new {
+                self.look_at(new[0].0, new.iter().map(|(_, memory)| memory.clone()));
             }
-            let (mut asked, mut owners) = (Vec::new(), Vec::new());
-            let mut next = None;
-            for (start, r) in self.tables[process].from(from) {
-                let count = u64::from(r.pages).min(LOOKS_EACH);
-                if asked.len() + count as usize > left {
-                    next = Some(start);
-                    break;
-                }
-                // The middle of each stretch: neither ends are favoured.
-                let place = |n: u64| start + (2 * n + 1) * u64::from(r.pages) / (2 * count) * PAGE;
-                asked.extend((0..count).map(place));
-                owners.push((start, count));
-            }
-            left -= asked.len();
-            match pages::look(self.processes[process].pid, &asked) {
-                Ok(nodes) => self.found(process, &owners, &nodes),
-                Err(e) => self.refused(process, &e),
-            }
-            if let Some(at) = next {
-                self.look_from = (process, at);
-                return;
-            }
-            from = 0;
         }
-        self.look_from = (0, 0);
+        let (mut process, mut from) = self.look_from;
+        // Some at least, and not more than once round.
+        for _ in 0..=self.tables.len() {
+            process %= self.tables.len().max(1);
+            while from < u64::MAX {
+                from = self.look_at(process, std::iter::once(from..u64::MAX));
+                if Instant::now() >= most {
+                    self.look_from = (process, from);
+                    return;
+                }
+            }
+            (process, from) = (process + 1, 0);
+        }
+        self.look_from = (process, 0);
+    }
+
+    /// Looks up some pages of each of a process's records in some memory, as many as go together. Gives the address where it has stopped.
+    fn look_at(&mut self, process: usize, memory: impl IntoIterator<Item = Range<u64>>) -> u64 {
+        let Some(of) = self.processes.get(process).filter(|p| !p.is_still()) else { return u64::MAX };
+        let table = &self.tables[process];
+        let records = memory.into_iter().flat_map(|m| table.from(m.start).take_while(move |(start, _)| *start < m.end));
+        let (mut asked, mut owners) = (Vec::with_capacity(LOOKS), Vec::new());
+        let mut stop = u64::MAX;
+        for (start, r) in records {
+            if asked.len() >= LOOKS {
+                stop = start;
+                break;
+            }
+            let count = u64::from(r.pages).min(LOOKS_EACH);
+            // The middle of each stretch: neither ends are favoured.
+            asked.extend((0..count).map(|n| start + (2 * n + 1) * u64::from(r.pages) / (2 * count) * PAGE));
+            owners.push((start, count));
+        }
+        match pages::look(of.pid, &asked) {
+            Ok(nodes) => self.found(process, &owners, &nodes),
+            Err(e) => self.refused(process, &e),
+        }
+        stop
     }
 
     /// Takes note of what was looked up: so many pages of each record, one after the other.
@@ -606,7 +635,7 @@ impl Sink for Engine<'_> {
     }
 
     fn tick(&mut self, now_ns: u64) -> Result<(), Error> {
-        let length_ns = now_ns.saturating_sub(std::mem::replace(&mut self.began_ns, now_ns)).max(1) as f64;
+        let length_ns = self.clock.over(now_ns);
         self.grow_up();
         if !self.places.is_empty() {
             self.look();
@@ -647,8 +676,7 @@ impl Sink for Engine<'_> {
                 (!processes[process].is_still()).then_some((processes[process].pid, addr + bytes))
             };
             match self.mover.step(&self.places, record) {
-                Ok(Some(done)) => self.done(now_ns, &done),
-                Ok(None) => {}
+                Ok(done) => done.iter().for_each(|done| self.done(now_ns, done)),
                 Err((process, why)) => self.refused(process, &why),
             }
         }
@@ -895,12 +923,12 @@ mod tests {
             50,
             |interval| interval / 10 % 2,
             |engine, interval, at| {
-                let (turn, length) = (interval / 10 % 2, 1e9);
+                let turn = interval / 10 % 2;
                 let asked = [Lines::default(), Lines { random: 5e6, ..Lines::default() }];
                 let soon = |engine: &mut Engine<'_>, there: u64| {
                     engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n != at + there * 2 * MIB));
-                    engine.decide((interval + 1) * 1_000_000_000, length, &asked, "asked");
-                    engine.soon(0, length).is_some()
+                    engine.decide((interval + 1) * 1_000_000_000, 1e9, &asked, "asked");
+                    engine.soon(0).is_some()
                 };
                 let both = (soon(engine, turn), soon(engine, 1 - turn));
                 if interval >= 40 {
@@ -934,6 +962,33 @@ mod tests {
         assert_eq!(short[..2], [false, true], "{short:?}");
         assert_eq!(short[4..], [false; 4], "the phase that was expected has come after all: {short:?}");
         assert_eq!(between(|n| n / 16, 1).iter().filter(|between| **between).count(), 0, "nothing was expected");
+    }
+
+    /// However short intervals are, and so the time for it, in the end it is known of all records where they are.
+    #[test]
+    fn all_records_are_looked_up_by_turns() {
+        const RECORDS: u64 = 3000;
+        let options = Options { interval: Nanos(1), ..options(0, 99, "time=1000000") };
+        let routines = Routines::new(&options.routines).expect("good names");
+        let mut engine = Engine::new(&options, routines, Journal::none(), true, MIB);
+        let mut map = memmap2::MmapMut::map_anon(((RECORDS + 1) * PAGE) as usize).expect("there is memory");
+        map.fill(1);
+        let at = (map.as_ptr() as u64).next_multiple_of(PAGE);
+        for process in 0..2 {
+            let started = Started { pid: std::process::id(), ppid: 1, job: 0, exe: "program".into(), start_ns: 0 };
+            engine.started(process, &started).expect("it is told");
+        }
+        let unknown = |engine: &Engine<'_>| {
+            engine.tables.iter().map(|t| t.iter().filter(|(_, r)| r.tier == NOWHERE).count()).collect::<Vec<_>>()
+        };
+        for n in 0..RECORDS {
+            engine.born((n * 2 / RECORDS) as usize, &object(n, at + n * PAGE, PAGE)).expect("it is told");
+        }
+        for interval in 1..=2 * RECORDS.div_ceil(LOOKS as u64) + 2 {
+            engine.tick(interval * 1000).expect("it works");
+        }
+        assert_eq!(engine.tables.iter().map(Table::len).collect::<Vec<_>>(), [1500, 1500]);
+        assert_eq!(unknown(&engine), [0, 0]);
     }
 
     /// Whatever a program writes into the tables that are read of it: out of order, one over the other, at the ends of memory.

@@ -16,6 +16,7 @@ mod aggregate;
 mod armed;
 mod bound;
 mod candidates;
+mod clock;
 mod counted;
 mod course;
 pub mod daemon;

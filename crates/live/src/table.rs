@@ -6,6 +6,7 @@ use model::{SiteId, SiteKind};
 use policy::cost::moment::Lines;
 use record::leaves::{self, Leaves};
 use record::pick_up::Found;
+use std::ops::Range;
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -125,8 +126,8 @@ impl Record {
 pub struct Table(Leaves<Record>);
 
 impl Table {
-    /// Adds an object, in pieces of `split` bytes if it is larger. Memory that is not whole pages is left out.
-    pub fn add(&mut self, addr: u64, size: u64, split: u64, record: Record) {
+    /// Adds an object, in pieces of `split` bytes if it is larger. Memory that is not whole pages is left out. Gives the memory that its records take.
+    pub fn add(&mut self, addr: u64, size: u64, split: u64, record: Record) -> Range<u64> {
         let (start, end) = pages_of(addr, size, record.kind);
         let split = split.max(HUGE).next_multiple_of(HUGE);
         let mut at = start;
@@ -137,6 +138,7 @@ impl Table {
             self.0.insert(at, Record { pages, ..record });
             at = next;
         }
+        start..end
     }
 
     /// Removes all records of an object, and tells their addresses.
@@ -301,8 +303,8 @@ pub(crate) mod tests {
     #[test]
     fn numbers_lead_to_records() {
         let mut tables = [Table::default(), Table::default(), Table::default()];
-        (0..300u64).for_each(|n| tables[0].add(n * 7919 % 300 * PAGE, PAGE, HUGE, record(0)));
-        (0..100u64).for_each(|n| tables[2].add(n * PAGE, PAGE, HUGE, record(0)));
+        (0..300u64).for_each(|n| _ = tables[0].add(n * 7919 % 300 * PAGE, PAGE, HUGE, record(0)));
+        (0..100u64).for_each(|n| _ = tables[2].add(n * PAGE, PAGE, HUGE, record(0)));
         let numbered = Numbered::new(&tables);
         let all: Vec<(u32, usize, u64)> =
             numbered.iter().map(|(number, table, addr, _)| (number, table, addr)).collect();

@@ -43,6 +43,9 @@ const MOST_SITES: usize = 1 << 16;
 /// Most live objects that a daemon remembers of a process, as many as its engine has records, and of all processes of a user; a launcher, whose only
 /// program it is, remembers all.
 const MOST_OBJECTS: [usize; 2] = [1 << 22, 1 << 23];
+/// What is done after each interval takes one part in so many of the time, or intervals become longer; but each no more than twice as long as the one before, as one may have been out
+/// of the ordinary.
+const TICK_COST: u32 = 10;
 /// Reading the objects of a user's processes takes one part in so many of the time.
 const OBJECTS_COST: u32 = 20;
 /// Misses of processes that did not report that are kept, in case that they do.
@@ -76,6 +79,14 @@ const NO_FRAME: &str = "signals did not reach the program: they came while it ra
 const NO_MORE_PYTHON: &str = "allocations were of lines of Python whose function found no room in the table (16,384 functions of a process); their sites \
                               show the interpreter's functions instead";
 const NOTHING: &str = "no process allocated anything as large as the threshold, so there was nothing to manage";
+
+/// Processor time of the calling thread: what programs take of it meanwhile is not its own.
+pub(crate) fn cpu_time() -> Duration {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to a local.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut t) };
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}
 
 /// A process that was observed.
 #[derive(Clone, Debug)]
@@ -192,6 +203,8 @@ pub struct Watch<'a> {
     /// Rows that the current round of readings has given the profile.
     readings_rows: u64,
     next_tick: Instant,
+    /// The present interval of the sink.
+    interval: Duration,
     pace: Pace,
     /// Of the processes that were sampled and have ended, in ns: their lives, and how long the sampler watched and paused.
     sampled_times: [u64; 3],
@@ -216,6 +229,7 @@ impl<'a> Watch<'a> {
             looked: 0,
             bounds: Bounds::new(MOST_OBJECTS[0], MOST_OBJECTS[1]),
             next_tick: Instant::now() + sink.interval(),
+            interval: sink.interval(),
             sink,
             known: HashSet::new(),
             processes: Vec::new(),
@@ -374,7 +388,7 @@ impl<'a> Watch<'a> {
         }
         self.readings();
         if Instant::now() >= self.next_tick {
-            self.next_tick = Instant::now() + self.sink.interval();
+            let (began, before) = (Instant::now(), cpu_time());
             if self.standing && self.tally.sites.len() > MOST_SITES {
                 self.tally.sites.clear();
             }
@@ -391,6 +405,9 @@ impl<'a> Watch<'a> {
             if let Err(e) = told.and_then(|()| self.sink.tick(now)) {
                 self.lose(None, "recorder-failed", 1, &e.0);
             }
+            let usual = self.sink.interval();
+            self.interval = ((cpu_time() - before) * TICK_COST).min(2 * self.interval).max(usual);
+            self.next_tick = began + self.interval;
         }
         fullest
     }

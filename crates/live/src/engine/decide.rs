@@ -31,8 +31,6 @@ enum Horizon {
 /// What is expected at the moment of a decision.
 struct Outlook<'e> {
     engine: &'e Engine<'e>,
-    /// Length of an interval, in s.
-    interval_s: f64,
     /// Of each job.
     jobs: Vec<Ahead<'e>>,
     /// There is a job whose present phase has come before, and moves are weighed.
@@ -44,7 +42,7 @@ struct Outlook<'e> {
 /// What is expected of a job.
 struct Ahead<'e> {
     course: &'e Course,
-    /// Intervals since the first access.
+    /// The first interval in which an access was seen, or the next one if none was.
     awake: u32,
     /// Intervals by which is known what is expected in this phase, in the next one and in the long run.
     looks: [f64; 3],
@@ -66,7 +64,7 @@ impl Outlook<'_> {
         let of_all = job.round.then(|| job.course.recall.mean().of(process, addr, r));
         let Lies { bytes, tier, there, .. } = r.lies(process);
         // It is expected to live as long as it has lived, as far as that was watched.
-        let lived = self.interval_s * f64::from((self.engine.interval + 1 - r.born).min(job.awake));
+        let lived = self.engine.clock.since(r.born.max(job.awake)) / 1e9;
         let life = lived.max(self.by_profile.unwrap_or(0.0));
         Item {
             process,
@@ -101,7 +99,7 @@ impl Outlook<'_> {
 
 impl Engine<'_> {
     /// What a job's next phase asks for, and for how many intervals, if it is so near that its objects had better be moved now.
-    pub(super) fn soon(&self, number: usize, length_ns: f64) -> Option<(&Rates, f64)> {
+    pub(super) fn soon(&self, number: usize) -> Option<(&Rates, f64)> {
         let course = &self.jobs[number].course;
         let (next, length) = course.recall.next()?;
         let left = course.left(self.interval)?;
@@ -117,7 +115,7 @@ impl Engine<'_> {
         let wanted: u64 = own.map(wanted).sum();
         // What comes makes something else go.
         let take = self.take(wanted.min(self.capacities[0]), self.memories.len() - 1, 0);
-        (left <= 1.0 + (2.0 * take / length_ns).ceil()).then_some((next, length))
+        (left <= 1.0 + (2.0 * take / self.clock.usual()).ceil()).then_some((next, length))
     }
 
     /// What moving so much from one tier to another takes, in ns.
@@ -147,14 +145,15 @@ impl Engine<'_> {
         self.options.shares.as_ref().map(|shares| Guarantees::new(shares, groups))
     }
 
-    fn outlook(&self, now_ns: u64, length_ns: f64) -> Outlook<'_> {
-        let seconds = |intervals: f64| intervals * length_ns / 1e9;
+    fn outlook(&self, now_ns: u64) -> Outlook<'_> {
+        let usual_s = self.clock.usual() / 1e9;
+        let seconds = |intervals: f64| intervals * usual_s;
         // By a profile more is known: how long it may go on, and what is asked for, without a doubt.
         let by_profile = self.options.known.as_ref().map(|profile| profile.left(now_ns as f64 / 1e9));
         let ahead = |(number, job): (usize, &'_ Job)| {
             let course = &job.course;
             let (phase, left) = (course.looks(), course.left(self.interval));
-            let soon = self.soon(number, length_ns);
+            let soon = self.soon(number);
             let next = soon.map_or(0.0, |(_, length)| length);
             // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
             let round = left.is_some() && course.recall.comes_round();
@@ -162,7 +161,7 @@ impl Engine<'_> {
             let phase_life = seconds(left.unwrap_or_else(|| course.phase.expected(self.interval)));
             Ahead {
                 course: &self.jobs[number].course,
-                awake: course.awake(self.interval),
+                awake: self.interval + 1 - course.awake(self.interval),
                 looks: [phase, next, looks],
                 known: left.is_some(),
                 round,
@@ -178,7 +177,7 @@ impl Engine<'_> {
             && self.options.shares.is_none()
             && self.routines.trigger.weighs()
             && !self.routines.enforce.wants_all();
-        Outlook { engine: self, interval_s: seconds(1.0), jobs, twice, by_profile }
+        Outlook { engine: self, jobs, twice, by_profile }
     }
 
     /// The moves that one search would make, and what they gain beyond what they cost and what may be chance, in ns.
@@ -227,9 +226,9 @@ impl Engine<'_> {
         let now = Now { interval: self.interval, prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
         let rooms = self.rooms();
         for number in 0..self.jobs.len() {
-            self.jobs[number].course.near = self.soon(number, length_ns).is_some();
+            self.jobs[number].course.near = self.soon(number).is_some();
         }
-        let outlook = self.outlook(now_ns, length_ns);
+        let outlook = self.outlook(now_ns);
         let mut why = why.to_string();
         if outlook.jobs.iter().any(|job| job.next.is_some()) {
             why += "; the next phase is near";

@@ -1,6 +1,7 @@
 //! What the engine shows of itself after each interval.
 
 use super::{Engine, MOST_RECORDS, Process, Room};
+use crate::clock::Clock;
 use crate::status::{Board, ObjectStatus, ProgramStatus, ShareStatus, Status, TierStatus};
 use crate::table::Record;
 use model::log::SiteState;
@@ -88,7 +89,7 @@ fn nameless(id: SiteId) -> Site {
 impl Engine<'_> {
     /// Shows its state on a board after each interval, beginning now. Time counts from now on.
     pub fn show_on(&mut self, board: Board) {
-        self.began_ns = record::now_ns();
+        self.clock = Clock::new(self.options.interval.0, record::now_ns());
         self.board = Some(board);
         // Many users' programs, and not one user's one.
         self.bounds = Bounds::new(MOST_RECORDS[0], MOST_RECORDS[1]);

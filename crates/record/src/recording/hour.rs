@@ -5,6 +5,7 @@
 use super::*;
 use crate::live::Live;
 use crate::misses::Misses;
+use crate::watch::cpu_time;
 use crate::watch::pause_after;
 use std::time::Duration;
 
@@ -17,14 +18,6 @@ const RATE: u64 = 500;
 const FAULTS: u64 = 200;
 /// As `--sampler perf` samples by default: each of two threads.
 const SAMPLES: u64 = 2000;
-
-/// Processor time of this thread, in s.
-fn processor_time() -> f64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to a local.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut t) };
-    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
-}
 
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -198,9 +191,9 @@ fn small(sampler: &str) {
     let mut reads = [0.0; 3];
     let mut observed = None;
     for read in &mut reads {
-        let start = processor_time();
+        let start = cpu_time().as_secs_f64();
         observed = Some(profile::open(&path).unwrap().observed().unwrap());
-        *read = processor_time() - start;
+        *read = cpu_time().as_secs_f64() - start;
     }
     reads.sort_by(f64::total_cmp);
     let observed = observed.unwrap();
