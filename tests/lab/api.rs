@@ -18,7 +18,7 @@ fn every_word_of_the_header_is_true_on_two_tiers() {
 /// H2M's road: a profile, traits as source, and the program with them.
 #[test]
 fn traits_from_a_profile_place_as_its_plan_does() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let hearth = hearth();
     let traits = program("traits");
     let record = [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--", &*traits];
@@ -66,7 +66,7 @@ fn traits_from_a_profile_place_as_its_plan_does() {
 /// A loop of one function and without allocations has no phases but those that it marks.
 #[test]
 fn what_is_marked_is_followed() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (turns, hearth) = (program("turns-marked"), hearth());
     let record = [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--"];
     lab.run(&["--fast", "64MiB", "--vcpus", "1"], &[&record[..], &[&*turns, "13", "400000"]].concat());

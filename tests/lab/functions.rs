@@ -48,7 +48,7 @@ fn a_guided_run_shortens_the_loads_of_the_function_that_is_hot() {
 /// Where in a large object the program works: one eighth of it is read at random, all others but one are written once.
 #[test]
 fn misses_are_told_by_chunk() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (hearth, chunks) = (hearth(), program("chunks"));
     let hearth = hearth.to_str().expect("readable");
     for (name, kind, hot) in [("heap", SiteKind::Allocation, 5), ("mapping", SiteKind::Mapping, 0)] {
@@ -80,7 +80,7 @@ fn misses_are_told_by_chunk() {
 #[test]
 fn all_lines_between_caches_and_memory_are_told() {
     require_tool("sqlite3", "sqlite3");
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (placed, hearth) = (program("placed"), hearth());
     let record =
         [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "--period", "10", "-o", "p.hearth", "--"];

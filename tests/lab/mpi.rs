@@ -52,10 +52,14 @@ fn a_plan_moves_when_ranks_meet() {
         "$mpirun" -np 2 "$hearth" run --plan plan.toml -- "$turns" 12 1000000 2>turns.txt"#;
     run(&lab, "mpich", &["--fast", "128MiB"], guided);
     let told = turns(&lab, 12);
-    // It moves while the ranks run on, and in the middle of a short turn it may not be done.
-    let there = told[8..].iter().filter(|fast| **fast).count();
-    println!("{there} of 16");
-    assert!(there >= 13, "{told:?}\n{}", fs::read_to_string(lab.room.path("turns.txt")).unwrap_or_default());
+    // It moves while the ranks run on, and in the middle of a short turn it may not be done. What comes after the ten turns of the profile is followed where the loop is known as one, which
+    // by the samples of two runs it is nearly always (a_loop_is_followed_for_longer_than_it_was_profiled asks for it).
+    let there = |turns: &[bool]| turns.iter().filter(|fast| **fast).count();
+    let every: Vec<&str> = text.lines().filter(|line| line.starts_with("every")).collect();
+    println!("{} of 12, and {} of 4 after the profile's; {every:?}", there(&told[8..20]), there(&told[20..]));
+    let printed = || fs::read_to_string(lab.room.path("turns.txt")).unwrap_or_default();
+    assert!(there(&told[8..20]) >= 10, "{told:?}\n{}", printed());
+    assert!(there(&told[20..]) >= 3 || every.is_empty(), "{told:?} {every:?}\n{}", printed());
 }
 
 /// Without profile and plan: the daemon of the node knows both ranks, and decides for them. How much it moves for phases of a quarter of a second differs from

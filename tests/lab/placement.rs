@@ -108,7 +108,7 @@ fn small_objects_go_where_their_sites_are_planned() {
 /// that is what the plan says.
 #[test]
 fn what_a_phase_uses_is_in_fast_memory_when_it_begins() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (turns, hearth) = (program("turns"), hearth());
     let command = [&*turns, "7", "800000"];
     let one = ["--fast", "8MiB", "--vcpus", "1"];
@@ -145,7 +145,7 @@ fn what_a_phase_uses_is_in_fast_memory_when_it_begins() {
 /// allocations, and go on to be when there are more than were profiled.
 #[test]
 fn a_loop_is_followed_for_longer_than_it_was_profiled() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (turns, hearth) = (program("turns-serial"), hearth());
     let one = ["--fast", "8MiB", "--vcpus", "1"];
     let record = [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--"];

@@ -1,12 +1,13 @@
-//! The lab in tests: set up once, and one emulated machine at a time, so that their time limits mean something.
+//! The lab in tests: set up once, and entered by turns.
 
 use crate::command::{Ended, Running, run, spawn, wait};
 use crate::room::{Room, hearth, target};
+use crate::turn::Turn;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The platform of the tests. Its figures are idle ones, so that a program that hardly loads the memory must get them.
@@ -20,7 +21,7 @@ const LLC: [&str; 2] = ["--llc", "1MiB"];
 /// Most time for one machine, on a busy host.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A fresh folder to run programs in the lab from, and the right to the only machine.
+/// A fresh folder to run programs in the lab from, and the right to a machine.
 pub struct Lab {
     /// The programs' current folder.
     pub room: Room,
@@ -28,16 +29,24 @@ pub struct Lab {
     pub platform: String,
     /// Where sessions' folders go, so that nothing else is there.
     sessions: Room,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Lab {
-    /// Waits for its turn; sets the lab up if no test did before.
+    /// Waits until no other machine is there; sets the lab up if no test did before.
     #[track_caller]
     pub fn enter() -> Lab {
-        static TURN: Mutex<()> = Mutex::new(());
-        // A test that failed has left nothing behind that hurts the next.
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        Lab::with(Turn::alone())
+    }
+
+    /// The same for machines with one virtual CPU, beside which another one may be.
+    #[track_caller]
+    pub fn enter_beside() -> Lab {
+        Lab::with(Turn::beside())
+    }
+
+    #[track_caller]
+    fn with(turn: Turn) -> Lab {
         folder();
         Lab { room: Room::new(), platform: PLATFORM.into(), sessions: Room::new(), _turn: turn }
     }

@@ -7,6 +7,7 @@ mod command;
 pub mod lab;
 mod rank;
 mod room;
+mod turn;
 
 pub use command::{Ended, Running, for_mpi, is_root, may_administer, not_tested, run, run_as_nobody, spawn, wait};
 pub use rank::spearman;
