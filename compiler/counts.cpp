@@ -373,6 +373,9 @@ class Summary {
       unsigned &n = locals.try_emplace(a, locals.size()).first->second;
       return "l" + std::to_string(n);
     }
+    // Vectors, labels.
+    if (isa<Constant>(v) && !isa<ConstantExpr>(v))
+      return unknown(v, "0");
     if (evolution.isSCEVable(v->getType())) {
       const SCEV *s = evolution.getSCEV(const_cast<Value *>(v));
       if (!isa<SCEVUnknown>(s) && !isa<SCEVCouldNotCompute>(s))

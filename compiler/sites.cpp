@@ -8,7 +8,7 @@
 //
 // A function with such calls takes the path over when it is entered. So the call path is carried, where paper 003 (section 3.1) clones functions: nothing grows
 // but by a few instructions a call, files are compiled one by one, and a path goes through files that were compiled apart. What was inlined carries
-// constants. Hearth's runtime reads the variable in malloc and needs no walk of the stack; without Hearth nobody reads it.
+// constants. Hearth's runtime reads the variable in malloc and needs no walk of the stack; without Hearth nobody reads it, and in the end nobody writes it (twice.cpp).
 //
 // As few instructions as will do: a call is given no more positions than what it leads to can still use (wanted()), a function reads what it was given where it first needs it, if
 // at all (take_over_late()), and the path is cleared, by its lowest word, only where somebody may allocate before the next path is said (is_left_alone()). A function of
@@ -20,11 +20,13 @@
 // The section hearth_sites has a line of text for each position (see record()).
 
 #include "counts.h"
+#include "sites.h"
 
 #include <array>
 #include <cstdlib>
 #include <llvm/ADT/MapVector.h>
 #include <llvm/ADT/SmallVector.h>
+#include <llvm/ADT/StringExtras.h>
 #include <llvm/ADT/StringSet.h>
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/Demangle/Demangle.h>
@@ -44,7 +46,6 @@ using namespace llvm;
 
 namespace {
 
-constexpr const char *PATH = "__hearth_path";
 constexpr const char *SECTION = "hearth_sites";
 constexpr const char *COUNTS = "hearth_counts";
 // Positions that the runtime reads.
@@ -80,6 +81,25 @@ bool sounds_like_making(StringRef name) {
 bool is_of_runtime(StringRef name) {
   return name.starts_with("__cxa_") || name.starts_with("__clang_") || name.starts_with("__ctype_") || name.starts_with("_FortranAio") ||
          name.starts_with("__kmpc_") || name == "__errno_location" || name == "__dynamic_cast" || name == "__tls_get_addr";
+}
+
+// Of the standard library's strings and allocators, what never allocates; without optimisation even the smallest of these are calls.
+bool makes_nothing(StringRef name) {
+  if (!name.consume_front("_ZNK") && !name.consume_front("_ZN"))
+    return false;
+  auto has = [&](ArrayRef<StringRef> parts) { return any_of(parts, [&](StringRef part) { return name.contains(part); }); };
+  if (name.consume_front("St7__cxx1112basic_stringI"))
+    return has({"D1Ev", "D2Ev", "_M_dispose", "_M_destroy", "_M_data", "_M_local_data", "_M_is_local", "_M_length", "_M_set_length", "_M_capacity", "_M_get_allocator",
+                "4sizeEv", "6lengthEv", "4dataEv", "5c_strEv", "5emptyEv"});
+  return name.starts_with("SaI") && has({"C1E", "C2E", "D1E", "D2E"});
+}
+
+// A constructor that moves (`C1EOS_`, of a class that is a template `C1EOS4_`): it takes what another object has.
+bool moves(StringRef name) {
+  for (StringRef kind : {"C1EOS", "C2EOS"})
+    if (size_t at = name.rfind(kind); at != StringRef::npos && name.back() == '_')
+      return all_of(name.drop_front(at + kind.size()).drop_back(), isAlnum);
+  return false;
 }
 
 // What the user has said by way of the wrapper compilers.
@@ -120,6 +140,10 @@ class Annotation {
   DenseMap<const Function *, unsigned> needed;
   // Functions that may leave a path behind, which their callers clear.
   SmallPtrSet<const Function *, 16> leaves;
+  // Functions that may leave the path behind that they were called with, but none that they have said.
+  SmallPtrSet<const Function *, 16> leaves_given;
+  // Functions that never allocate.
+  SmallPtrSet<const Function *, 16> quiet;
   // Functions whose callers' paths are read by what these call.
   SmallPtrSet<const Function *, 16> relays;
   // Of the function at hand, before anything is written into it.
@@ -171,10 +195,11 @@ class Annotation {
         return false;
       if (allocates(callee->getName()) || communicates(callee->getName()) || is_wrapper(*callee))
         return true;
-      // What of std::string is not in headers: all of it but its end.
-      if (callee->getName().starts_with("_ZNSt7__cxx1112basic_string") && !callee->getName().contains("D1Ev") && !callee->getName().contains("D2Ev") &&
-          !callee->getName().contains("_M_dispose") && !callee->getName().contains("_M_destroy"))
-        return true;
+      if (moves(callee->getName()))
+        return false;
+      // What of std::string is not in headers.
+      if (callee->getName().starts_with("_ZNSt7__cxx1112basic_string"))
+        return !makes_nothing(callee->getName());
       LibFunc known;
       if (is_of_runtime(callee->getName()) || analyses.getResult<TargetLibraryAnalysis>(*const_cast<Function *>(call.getFunction())).getLibFunc(*callee, known))
         return false;
@@ -182,7 +207,7 @@ class Annotation {
       StringRef mangled = callee->getName();
       if (mangled.starts_with("_ZN") && (mangled.contains("C1E") || mangled.contains("C2E")) && !name.partialDemangle(mangled.str().c_str()) &&
           name.isCtorOrDtor())
-        return !mangled.starts_with("_ZNSaI"); // std::allocator has nothing of its own
+        return !makes_nothing(mangled);
     } else if (call.isInlineAsm()) {
       return false;
     }
@@ -190,16 +215,20 @@ class Annotation {
       return false;
     if (callee && !sounds_like_making(callee->getName()))
       return false;
-    // A reference is to what is there already.
+    // A reference is to what is there already, and who is called through a pointer and gives what nobody wants has made nothing (an allocator of many uses that frees).
     if (call.getType()->isPointerTy())
-      return !call.hasRetAttr(Attribute::Dereferenceable);
+      return !call.hasRetAttr(Attribute::Dereferenceable) && (callee || !call.use_empty());
     return call.hasStructRetAttr();
   }
+
+  // Whether other files compile a function: of some, clang makes a body here as well where it optimises (C's inline functions, templates that a library has), and positions are
+  // to be the same without.
+  static bool is_elsewhere(const Function &f) { return f.isDeclaration() || f.hasAvailableExternallyLinkage(); }
 
   // How deep what this call leads to is, 0: it does not allocate as far as one can see.
   unsigned depth_of(const CallBase &call) {
     const Function *callee = called(call);
-    if (!callee || callee->isDeclaration() || allocates(callee->getName()))
+    if (!callee || is_elsewhere(*callee) || allocates(callee->getName()))
       return may_allocate(call) ? 1 : 0;
     unsigned below = depth.lookup(callee);
     return below == 0 ? 0 : below + (is_transparent(*callee) ? 0 : 1);
@@ -282,13 +311,23 @@ class Annotation {
     for (const Said &said : all)
       if (Function &f = *said.function; f.hasLocalLinkage() && can_be_changed(f) && f.getNumUses() == called.lookup(&f))
         leaves.insert(&f);
+    // Who calls it through a pointer, or from another file, does not know whether the path is taken over, and clears it.
+    auto is_called = [](const Use &use) {
+      auto *call = dyn_cast<CallBase>(use.getUser());
+      return isa<GlobalAlias>(use.getUser()) || (call && call->isCallee(&use));
+    };
+    for (const Said &said : all)
+      if (Function &f = *said.function; !is_of_this_file(f) || none_of(f.uses(), is_called))
+        leaves_given.insert(&f);
   }
+
+  // Whether calls of a function are of this body, and no other file's.
+  static bool is_of_this_file(const Function &f) { return f.hasLocalLinkage() || (f.hasExternalLinkage() && f.isDSOLocal()); }
 
   // A call of just this body, which takes the path over.
   static bool takes_over(const CallBase &call) {
     const Function *callee = called(call);
-    return callee && !callee->isDeclaration() && can_be_changed(*callee) &&
-           (callee->hasLocalLinkage() || (callee->hasExternalLinkage() && callee->isDSOLocal()));
+    return callee && !is_elsewhere(*callee) && can_be_changed(*callee) && is_of_this_file(*callee);
   }
 
   // How many positions a call has to be given: the runtime reads all, and so may another file; a body that is known may ask for fewer, as it leads to allocations
@@ -322,11 +361,29 @@ class Annotation {
     if (!callee)
       return false;
     static const StringSet<> names = {"free", "cfree", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "_ZdlPvSt11align_val_t", "_ZdaPvSt11align_val_t", "__cxa_begin_catch"};
-    return callee->isIntrinsic() || names.contains(callee->getName()) || call.onlyReadsMemory();
+    return callee->isIntrinsic() || names.contains(callee->getName()) || call.onlyReadsMemory() || quiet.contains(callee) ||
+           makes_nothing(callee->getName());
+  }
+
+  // Functions of this file in which nothing but such calls is made: until they are inlined, C++ is full of them.
+  void find_quiet() {
+    for (Function &f : module)
+      if (!f.isDeclaration() && !f.isInterposable())
+        quiet.insert(&f);
+    auto is_loud = [&](const Instruction &i) {
+      auto *call = dyn_cast<CallBase>(&i);
+      return call && !is_quiet(*call);
+    };
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Function &f : module)
+        if (quiet.contains(&f) && any_of(instructions(f), is_loud))
+          changed = quiet.erase(&f);
+    }
   }
 
   // Whether a path that is there at this point is written anew, or is for the caller to clear, before anybody may read it who is not meant.
-  bool is_left_alone(const Function &f, BasicBlock *from, BasicBlock::iterator start, const SmallPtrSetImpl<const Instruction *> &said) {
+  bool is_left_alone(const Function &f, BasicBlock *from, BasicBlock::iterator start, const SmallPtrSetImpl<const Instruction *> &said, bool given = false) {
     constexpr unsigned FARTHEST = 64;
     SmallPtrSet<BasicBlock *, 8> seen;
     SmallVector<std::pair<BasicBlock *, BasicBlock::iterator>> open = {{from, start}};
@@ -337,7 +394,7 @@ class Annotation {
         written = said.contains(&*at);
         if (auto *call = dyn_cast<CallBase>(&*at); call && !written && !is_quiet(*call))
           return false;
-        if ((isa<ReturnInst>(*at) && !leaves.contains(&f)) || isa<ResumeInst>(*at))
+        if ((isa<ReturnInst>(*at) && !leaves.contains(&f) && !(given && leaves_given.contains(&f))) || isa<ResumeInst>(*at))
           return false;
       }
       if (!written)
@@ -418,7 +475,7 @@ class Annotation {
       for (auto [call, position] : said.calls)
         calls.insert(call);
       BasicBlock &entry = said.function->getEntryBlock();
-      if (said.calls.empty() || !is_left_alone(*said.function, &entry, entry.getFirstNonPHIOrDbgOrAlloca(), calls))
+      if (said.calls.empty() || !is_left_alone(*said.function, &entry, entry.getFirstNonPHIOrDbgOrAlloca(), calls, true))
         continue;
       for (auto [call, position] : said.calls)
         if (position == 0 && is_untouched(*call, calls))
@@ -432,7 +489,7 @@ class Annotation {
     }
   }
 
-  // Whether the path is read by what the compiler does not know to read it.
+  // Whether the path is read by what the compiler does not know to read it. A body that it has, if only to inline it, it sees.
   bool is_read_unseen(const CallBase &call) const {
     const Function *callee = called(call);
     return !callee || callee->isDeclaration() || relays.contains(callee);
@@ -441,7 +498,6 @@ class Annotation {
   void annotate(const Said &said) {
     Function &f = *said.function;
     path_variable();
-    unsigned before = f.getInstructionCount();
     DominatorTree tree(f);
     dominators = &tree;
     BasicBlock &entry = f.getEntryBlock();
@@ -458,22 +514,23 @@ class Annotation {
     for (auto [call, position] : said.calls) {
       if (call->isMustTailCall())
         continue;
+      bool given = said.passed_on.contains(call);
       if (takes_over(*call) && !leaves.contains(called(*call))) {
         // It has cleared the path, unless it was left by an exception.
-        if (auto *invoke = dyn_cast<InvokeInst>(call); invoke && !is_left_alone(f, invoke->getUnwindDest(), invoke->getUnwindDest()->begin(), calls))
+        if (auto *invoke = dyn_cast<InvokeInst>(call); invoke && !is_left_alone(f, invoke->getUnwindDest(), invoke->getUnwindDest()->begin(), calls, given))
           to_clear.push_back({call, invoke->getUnwindDest()});
         continue;
       }
       if (!call->isTerminator()) {
-        if (!is_left_alone(f, call->getParent(), std::next(call->getIterator()), calls))
+        if (!is_left_alone(f, call->getParent(), std::next(call->getIterator()), calls, given))
           to_clear.push_back({call, call->getParent()});
       } else if (auto *invoke = dyn_cast<InvokeInst>(call)) {
         for (BasicBlock *next : {invoke->getNormalDest(), invoke->getUnwindDest()})
-          if (!is_left_alone(f, next, next->begin(), calls))
+          if (!is_left_alone(f, next, next->begin(), calls, given))
             to_clear.push_back({call, next});
       }
     }
-    bool clears = !is_left_alone(f, &entry, start, calls);
+    bool clears = !is_left_alone(f, &entry, start, calls, true);
 
     unsigned need = needed.lookup(&f);
     const Entered none = {b.getInt32(0), b.getInt32(0), b.getInt32(0)};
@@ -487,11 +544,12 @@ class Annotation {
     } else {
       SmallVector<CallBase *> users;
       for (auto [call, position] : said.calls)
-        if (wanted(*call) > (position != 0))
+        if (wanted(*call) > (position != 0) && !said.passed_on.contains(call))
           users.push_back(call);
         else
           entered[call] = none;
-      take_over_late(entry, b, users, need, calls, entered);
+      if (!users.empty())
+        take_over_late(entry, b, users, need, calls, entered);
     }
 
     for (auto [call, position] : said.calls) {
@@ -513,10 +571,6 @@ class Annotation {
     }
     for (auto [call, block] : to_clear)
       clear_after(*call, block);
-    // Functions are put into their callers as they would be without all this: what was added costs five points an instruction there (InlineConstants::InstrCost).
-    std::string bonus = std::to_string(5 * (f.getInstructionCount() - before) / said.calls.size());
-    for (auto [call, position] : said.calls)
-      call->addFnAttr(Attribute::get(f.getContext(), "call-threshold-bonus", bonus));
     if (!said.table.empty())
       // Of functions that every file has, one is kept, and so is its table.
       add_text(SECTION, "hearth.sites." + f.getName(), said.table, f.getComdat());
@@ -600,6 +654,7 @@ public:
         if (Said said = find_calls(f); !said.calls.empty())
           all.push_back(std::move(said));
     add_counts(all);
+    find_quiet();
     find_needs(all);
     find_leavers(all);
     find_relays(all);
@@ -626,26 +681,25 @@ public:
   }
 };
 
-struct HearthSites : PassInfoMixin<HearthSites> {
-  PreservedAnalyses run(Module &module, ModuleAnalysisManager &analyses) {
-    if (!StringRef(module.getTargetTriple()).starts_with("x86_64")) {
-      errs() << "hearth-cc: " << module.getSourceFileName() << " is compiled for " << module.getTargetTriple() << " and not annotated; Hearth is for x86_64\n";
-      return PreservedAnalyses::all();
-    }
-    // It was done already, before the link step of LTO.
-    if (module.getNamedGlobal(PATH))
-      return PreservedAnalyses::all();
-    auto &functions = analyses.getResult<FunctionAnalysisManagerModuleProxy>(module).getManager();
-    return Annotation(module, functions).run() ? PreservedAnalyses::none() : PreservedAnalyses::all();
-  }
-  static bool isRequired() { return true; }
-};
-
 } // namespace
+
+PreservedAnalyses HearthSites::run(Module &module, ModuleAnalysisManager &analyses) {
+  if (!StringRef(module.getTargetTriple()).starts_with("x86_64")) {
+    errs() << "hearth-cc: " << module.getSourceFileName() << " is compiled for " << module.getTargetTriple() << " and not annotated; Hearth is for x86_64\n";
+    return PreservedAnalyses::all();
+  }
+  // It was done already, before the link step of LTO.
+  if (module.getNamedGlobal(PATH))
+    return PreservedAnalyses::all();
+  auto &functions = analyses.getResult<FunctionAnalysisManagerModuleProxy>(module).getManager();
+  return Annotation(module, functions).run() ? PreservedAnalyses::none() : PreservedAnalyses::all();
+}
 
 extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetPassPluginInfo() {
   return {LLVM_PLUGIN_API_VERSION, "hearth-sites", LLVM_VERSION_STRING, [](PassBuilder &builder) {
             // Before anything is inlined: positions are the source's, whatever the optimisation.
             builder.registerPipelineStartEPCallback([](ModulePassManager &passes, OptimizationLevel) { passes.addPass(HearthSites()); });
+            builder.registerScalarOptimizerLateEPCallback([](FunctionPassManager &passes, OptimizationLevel) { passes.addPass(HearthWeightless()); });
+            builder.registerOptimizerLastEPCallback([](ModulePassManager &passes, OptimizationLevel) { passes.addPass(HearthTwice()); });
           }};
 }

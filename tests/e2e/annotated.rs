@@ -84,6 +84,33 @@ fn sites_are_lines_and_the_same_in_every_build() {
     }
 }
 
+/// Of some functions clang makes a body where it optimises, and else leaves that to another file or a library: C's inline functions, templates of the standard library's.
+#[test]
+fn functions_that_are_inlined_or_another_files_are_the_same() {
+    let room = Room::new();
+    for (compiler, sources) in [("hearth-cc", &["kept.c", "kept_more.c"][..]), ("hearth-c++", &["streams.cpp"])] {
+        let mut first: Option<BTreeSet<(String, u64)>> = None;
+        for (folder, options) in BUILDS {
+            fs::create_dir_all(room.path(folder)).expect("making a folder");
+            fs::copy(workspace().join("tests/programs/kept.h"), room.path(folder).join("kept.h")).expect("copying");
+            compile(&room, folder, compiler, sources, options, "app").expect(0);
+            let program = room.path(folder).join("app").display().to_string();
+            room.record(&["--sampler", "none"], "p.hearth", &[&program]).expect(0);
+            let found = sites(&room.observed("p.hearth"));
+            let known = first.get_or_insert_with(|| found.clone());
+            assert_eq!(&found, known, "{folder}");
+        }
+        let found = first.expect("several builds");
+        println!("{found:?}");
+        let all: Vec<&str> = found.iter().map(|(lines, _)| lines.as_str()).collect();
+        assert!(all.len() >= 2, "{all:?}");
+        assert!(
+            compiler != "hearth-cc" || all.iter().filter(|l| l.contains("kept.h:5) < main")).count() == 2,
+            "{all:?}"
+        );
+    }
+}
+
 /// Also by a project of CMake's with a toolchain file, and with the program put together in pieces.
 #[test]
 fn wrappers_may_be_named_in_the_source() {
@@ -134,6 +161,52 @@ fn paths_end_with_the_calls_that_they_lead_to() {
             |s: &&model::SiteUse| s.site.frames.iter().all(|f| f.module.as_ref().is_some_and(|m| !m.is_source()));
         let of_others = observed.sites.iter().filter(by_stack).filter(|s| s.largest.0 == 1 << 19);
         assert_eq!(of_others.map(|s| s.objects).sum::<u64>(), 5, "{folder}");
+    }
+}
+
+/// Where no Hearth is, a program says no paths, but for functions that there cannot be two of.
+#[test]
+fn without_hearth_nothing_is_said() {
+    let room = Room::new();
+    let heard = workspace().join("tests/programs/twice_heard.c").display().to_string();
+    let not_pie: &[&str] = &["-O2", "-fno-pie", "-no-pie"];
+    for (folder, options) in BUILDS.into_iter().chain([("fixed", not_pie)]) {
+        fs::create_dir_all(room.path(folder)).expect("making a folder");
+        run(room.command("gcc").current_dir(room.path(folder)).args(["-O2", "-fPIC", "-c", &heard, "-o", "heard.o"]))
+            .expect(0);
+        let options = [options, &["--hearth-wrapper=heard", "heard.o"]].concat();
+        compile(&room, folder, "hearth-cc", &["twice.c"], &options, "app").expect(0);
+        let program = room.path(folder).join("app").display().to_string();
+        let said = |ended: &Ended| -> Vec<(String, bool)> {
+            let line = |l: &str| l.split_once(": ").map(|(how, what)| (how.to_string(), what == "said"));
+            ended.stdout.lines().filter_map(line).collect()
+        };
+        let expected = |all: bool| {
+            let ways = ["either", "elsewhere", "counted", "sought"];
+            let ways = ways.into_iter().chain(["directly", "pointer", "deep", "first", "second", "first", "list"]);
+            ways.map(|how| (how.to_string(), how == "list" || (all && how != "elsewhere"))).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&run(&mut room.command(&program)).expect(0)), expected(false), "{folder}");
+        let observed = room.record(&["--sampler", "none"], "p.hearth", &[&program]).expect(0);
+        assert_eq!(said(&observed), expected(true), "{folder}");
+        let observed = room.observed("p.hearth");
+        let lines = sites(&observed).len();
+        assert_eq!(lines, 9, "{folder}: {:?}", sites(&observed));
+    }
+}
+
+/// Of functions that there are two of, one goes on with what the other one was called with, wherever that lies; the same comes of it with and without Hearth.
+#[test]
+fn arguments_of_every_kind_are_handed_on() {
+    const RIGHT: &str = "27 19\n429\nabczzzzzzzzzzzzzzzzzzzz3\nname 4\nname 5\n640 650\n";
+    let room = Room::new();
+    for (folder, options) in BUILDS {
+        compile(&room, folder, "hearth-c++", &["twice.cpp"], options, "app").expect(0);
+        let program = room.path(folder).join("app").display().to_string();
+        assert_eq!(run(&mut room.command(&program)).expect(0).stdout, RIGHT, "{folder}");
+        let observed = room.record(&["--sampler", "none"], "p.hearth", &[&program]).expect(0);
+        assert_eq!(observed.stdout, RIGHT, "{folder}");
+        assert!(sites(&room.observed("p.hearth")).len() >= 2, "{folder}");
     }
 }
 
@@ -327,7 +400,7 @@ fn paths_go_through_libraries() {
     assert!(plan.contains("make_vector @ annotated_more.c:4"), "{plan}");
 }
 
-/// Annotated code that is loaded later: into a program that has the variable it is heard, into one that has none its sites are call stacks.
+/// Annotated code that is loaded later, into a program that has the variable or one that has none: it is heard, however many there are of it.
 #[test]
 fn libraries_are_loaded_later() {
     let room = Room::new();
@@ -339,7 +412,7 @@ fn libraries_are_loaded_later() {
         let mut command = room.command(compilers().join("hearth-cc"));
         run(command.args(["-O1", "-g", "-fPIC", "-shared", &source("plugin.c"), "-o", &out]).args(&defines)).expect(0);
     }
-    for (compiler, heard) in [(compilers().join("hearth-cc"), true), ("gcc".into(), false)] {
+    for compiler in [compilers().join("hearth-cc"), "gcc".into()] {
         run(room.command(compiler).args(["-O1", "-g", &source("dlopen.c"), "-o", "loads", "-ldl"])).expect(0);
         let plain = room.plain(&["./loads", "--turns", "12"]).expect(0).stdout;
         let recorded = room.record(&["--sampler", "none"], "p.hearth", &["./loads", "--turns", "12"]).expect(0);
@@ -347,9 +420,29 @@ fn libraries_are_loaded_later() {
         let observed = room.observed("p.hearth");
         let of_plugins: Vec<_> = observed.sites.iter().filter(|s| s.largest.0 >= 300_000).collect();
         let said = |s: &&model::SiteUse| s.site.frames.iter().all(|f| f.module.as_ref().is_some_and(|m| m.is_source()));
-        assert!(of_plugins.len() >= 2 && of_plugins.iter().all(|s| said(s) == heard), "{heard}: {of_plugins:?}");
+        assert!(of_plugins.len() >= 2 && of_plugins.iter().all(said), "{of_plugins:?}");
         assert_eq!(of_plugins.iter().map(|s| s.objects).sum::<u64>(), 60, "five a turn");
     }
+    // The C library has room for the variables of a hundred.
+    fs::write(room.path("one.c"), "#include <stdlib.h>\nvoid *make(void) { return malloc(40000); }\n")
+        .expect("writing");
+    let mut command = room.command(compilers().join("hearth-cc"));
+    run(command.args(["-O2", "-fPIC", "-shared", "one.c", "-o", "one.so"])).expect(0);
+    let loads = "#include <dlfcn.h>\n#include <stdio.h>\nint main(int count, char **folder) {\n  for (int i = 0; i < 300; i++) {\n    char name[4096];\n    sprintf(name, \"%s/%d.so\", folder[1], i);\n\
+        \x20   void *library = dlopen(name, RTLD_NOW);\n    if (!library) return puts(dlerror());\n    void *(*make)(void) = (void *(*)(void))dlsym(library, \"make\");\n\
+        \x20   if (!make()) return 1;\n  }\n  return 0;\n}\n";
+    fs::write(room.path("many.c"), loads).expect("writing");
+    run(room.command("gcc").args(["many.c", "-o", "many", "-ldl"])).expect(0);
+    for i in 0..300 {
+        fs::copy(room.path("one.so"), room.path(&format!("{i}.so"))).expect("copying");
+    }
+    // A library that is loaded by a relative path is a module without a file, and so without lines.
+    let folder = room.path("").display().to_string();
+    room.record(&["--sampler", "none"], "p.hearth", &["./many", &folder]).expect(0);
+    let observed = room.observed("p.hearth");
+    let of_all: Vec<_> = observed.sites.iter().filter(|s| s.largest.0 == 40_000).collect();
+    assert!(of_all.len() == 1 && of_all[0].objects == 300, "all are of one line: {of_all:?}");
+    assert!(format!("{:?}", of_all[0].site.frames).contains("one.c"), "{of_all:?}");
 }
 
 #[test]

@@ -10,11 +10,8 @@
 use hearth::{annotated, heap, process, recent, sites, stack, tls};
 use std::hint::black_box;
 
-// The bench is its own annotated program.
-core::arch::global_asm!(include_str!("../src/path_variable.s"));
-
 fn say(inner: u64, outer: u64) {
-    // SAFETY: the calling thread's variable, which is this program's own.
+    // SAFETY: the calling thread's variable, which the runtime brings.
     unsafe {
         core::arch::asm!(
             "mov qword ptr fs:[__hearth_path@TPOFF], {0}",

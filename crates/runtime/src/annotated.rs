@@ -2,12 +2,27 @@
 //!
 //! What `hearth-cc` and its sisters compile (`compiler/sites.cpp`) writes the call path into a thread-local variable before each call that may allocate, and
 //! clears its first word before anything else may allocate. Then no stack has to be walked, and the site is the same whatever the compiler has made of the source.
+//! It does so only where this library is (`compiler/twice.cpp`).
 
+use core::sync::atomic::AtomicU32;
 use wire::identity;
 
-// A program of tests has the variable within.
-#[cfg(test)]
-core::arch::global_asm!(include_str!("path_variable.s"));
+/// Annotated programs ask for its address, which is null where no Hearth is. What it holds nobody reads.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static __hearth_here: u8 = 1;
+
+/// The variable, for libraries that are loaded into a program that has none: all of them write into this one, and take no room for their own where the C library has little. A
+/// program's own comes before it, and is the one that all of its libraries write into.
+///
+/// It is the section's name that makes it thread-local. Rust does not know that, so nothing in Rust may use it.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = ".tbss.hearth_path")]
+#[allow(non_upper_case_globals)]
+static __hearth_path: Variable = Variable([const { AtomicU32::new(0) }; 4]);
+
+#[repr(C, align(16))]
+struct Variable([AtomicU32; 4]);
 
 /// The last positions in the source that led to the allocation in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,15 +31,13 @@ pub struct Path {
     words: [u32; 3],
 }
 
-/// Where the variable lies, from the thread pointer; 0: there is none. The reference is weak, and says so where it is made, as the compiler may put two pieces
-/// of assembly into two object files: a program that does not bring the variable could not be started.
+/// Where the variable lies, from the thread pointer: the program's, or the one above.
 #[inline(always)]
 fn offset() -> usize {
     let offset: usize;
     // SAFETY: reads a word of the table of offsets that the loader has filled.
     unsafe {
         core::arch::asm!(
-            ".weak __hearth_path",
             "mov {0}, qword ptr [rip + __hearth_path@GOTTPOFF]",
             out(reg) offset,
             options(pure, readonly, nostack, preserves_flags),
@@ -37,9 +50,6 @@ fn offset() -> usize {
 #[inline(always)]
 pub fn path() -> Option<Path> {
     let at = offset();
-    if at == 0 {
-        return None;
-    }
     let (inner, caller, outer): (u32, u32, u32);
     // In the pieces that the program has just written it in: what the processor still has to store, it gives to a load that asks for no more.
     // SAFETY: the calling thread's variable, of 16 bytes.
