@@ -261,8 +261,9 @@ class Annotation {
   GlobalVariable *path_variable() {
     if (!path) {
       Type *type = Type::getInt128Ty(module.getContext());
+      // A library asks the C library where it is: at a fixed place there is room for about a hundred libraries that are loaded later.
       path = new GlobalVariable(module, type, false, GlobalValue::WeakAnyLinkage, ConstantInt::get(type, 0), PATH, nullptr,
-                                GlobalValue::InitialExecTLSModel);
+                                GlobalValue::GeneralDynamicTLSModel);
       path->setAlignment(Align(16));
       // A program's own is the one that counts; then it lies at a constant distance from the thread pointer.
       path->setDSOLocal(module.getPICLevel() == PICLevel::NotPIC || module.getPIELevel() != PIELevel::Default);

@@ -12,8 +12,8 @@ use wire::identity;
 #[allow(non_upper_case_globals)]
 pub static __hearth_here: u8 = 1;
 
-/// The variable, for libraries that are loaded into a program that has none: all of them write into this one, and take no room for their own where the C library has little. A
-/// program's own comes before it, and is the one that all of its libraries write into.
+/// The variable, for libraries that are loaded into a program that has none: all of them write into this one. A program's own comes before it, and is the one that all of its libraries
+/// write into.
 ///
 /// It is the section's name that makes it thread-local. Rust does not know that, so nothing in Rust may use it.
 #[unsafe(no_mangle)]

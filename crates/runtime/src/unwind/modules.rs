@@ -58,7 +58,7 @@ pub(super) struct Image {
 pub struct ModuleInfo<'a> {
     /// GNU build id, empty if it has none.
     pub build_id: &'a [u8],
-    /// Path as the loader knows it; of the executable, the target of `/proc/self/exe`.
+    /// Path as the loader knows it, absolute; of the executable, the target of `/proc/self/exe`.
     pub path: &'a [u8],
     /// It tells where in its source it allocates ([`crate::annotated`]).
     pub annotated: bool,
@@ -316,13 +316,33 @@ impl Loaded {
         // SAFETY: the loader's C string; `readlink` writes into the buffer.
         unsafe {
             if !self.name.is_null() && *self.name != 0 {
-                return copy(out, CStr::from_ptr(self.name).to_bytes());
+                return copy_absolute(out, CStr::from_ptr(self.name).to_bytes());
             }
             let exe = c"/proc/self/exe".as_ptr();
             let n = libc::syscall(libc::SYS_readlinkat, libc::AT_FDCWD, exe, out.as_mut_ptr(), out.len());
             usize::try_from(n).unwrap_or(0)
         }
     }
+}
+
+/// Puts a path of the loader's, which begins as the program gave it to `dlopen`: one of the present folder would be lost
+/// on whoever reads it elsewhere. What has no folder at all is no file (`linux-vdso.so.1`).
+fn copy_absolute(out: &mut [u8; MAX_PATH], path: &[u8]) -> usize {
+    if path.starts_with(b"/") || !path.contains(&b'/') {
+        return copy(out, path);
+    }
+    // SAFETY: writes into the buffer, no more than it has room for.
+    let n = unsafe { libc::syscall(libc::SYS_getcwd, out.as_mut_ptr(), out.len()) };
+    // It counts the zero at the end, and a folder outside of the root has no path.
+    let mut put = usize::try_from(n).unwrap_or(0).saturating_sub(1);
+    if put == 0 || !out.starts_with(b"/") {
+        return copy(out, path);
+    }
+    let slash: &[u8] = if put == 1 { b"" } else { b"/" };
+    for part in [slash, path.strip_prefix(b"./").unwrap_or(path)] {
+        put += copy(out.get_mut(put..).unwrap_or(&mut []), part);
+    }
+    put
 }
 
 fn copy(out: &mut [u8], bytes: &[u8]) -> usize {
@@ -423,6 +443,20 @@ mod tests {
         assert!(!m.drop_unloaded());
         assert!(m.at(&raw const m as usize, || ()).is_none());
         assert!(m.info(2).is_none());
+    }
+
+    #[test]
+    fn relative_paths_of_the_loader_become_absolute() {
+        let absolute = |path: &str| {
+            let mut out = [0; MAX_PATH];
+            let n = copy_absolute(&mut out, path.as_bytes());
+            String::from_utf8(out[..n].to_vec()).unwrap()
+        };
+        let folder = std::env::current_dir().unwrap().display().to_string();
+        assert_eq!(absolute("./ext.so"), format!("{folder}/ext.so"));
+        assert_eq!(absolute("../lib/ext.so"), format!("{folder}/../lib/ext.so"));
+        assert_eq!(["/lib/ext.so", "linux-vdso.so.1"].map(absolute), ["/lib/ext.so", "linux-vdso.so.1"]);
+        assert_eq!(absolute(&format!("./{}", "long/".repeat(MAX_PATH))).len(), MAX_PATH);
     }
 
     #[test]
