@@ -77,17 +77,17 @@ impl Folder {
     }
 
     /// Folders of this user whose names begin with `prefix`, and whose owners are gone.
-    pub fn left_behind(place: &Path, prefix: &str) -> Vec<Folder> {
+    pub fn left_behind(place: &Path, prefix: &str) -> impl Iterator<Item = Folder> {
         // SAFETY: getuid cannot fail.
         let me = unsafe { libc::getuid() };
-        let ours = |name: &OsStr, path: &Path| {
+        let ours = move |name: &OsStr, path: &Path| {
             name.as_bytes().starts_with(prefix.as_bytes())
                 && fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && m.uid() == me)
         };
         let entries = fs::read_dir(place).into_iter().flatten().flatten();
-        let paths = entries.filter(|e| ours(&e.file_name(), &e.path())).map(|e| e.path());
+        let paths = entries.filter(move |e| ours(&e.file_name(), &e.path())).map(|e| e.path());
         // One without a lock is being made at this moment.
-        paths.filter_map(|path| Folder::hold(&path, false).ok().flatten()).collect()
+        paths.filter_map(|path| Folder::hold(&path, false).ok().flatten())
     }
 
     /// Takes the lock; none if somebody else has it, or has removed the folder.
@@ -144,7 +144,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     fn sweep(place: &Path) {
-        Folder::left_behind(place, "one-").iter().for_each(Folder::remove);
+        Folder::left_behind(place, "one-").for_each(|f| f.remove());
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
         assert!(folder.is_there(), "one that lives is left alone");
         // As the kernel does for a killed process.
         drop(folder);
-        assert!(Folder::left_behind(place.path(), "two-").is_empty());
+        assert!(Folder::left_behind(place.path(), "two-").next().is_none());
         sweep(place.path());
         assert!(!path.exists());
     }

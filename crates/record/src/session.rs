@@ -264,10 +264,10 @@ fn places() -> Vec<PathBuf> {
 
 /// Removes sessions of this user whose recorder is gone.
 fn sweep(place: &Path) {
-    Folder::left_behind(place, &prefix()).iter().for_each(Folder::remove);
+    Folder::left_behind(place, &prefix()).for_each(|f| f.remove());
     // SAFETY: getuid cannot fail.
     let standing = format!("{STANDING}{}-", unsafe { libc::getuid() });
-    Folder::left_behind(place, &standing).iter().filter(|f| !clear_out(f.path())).for_each(Folder::remove);
+    Folder::left_behind(place, &standing).filter(|f| !clear_out(f.path())).for_each(|f| f.remove());
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ impl Session {
     fn create_in(place: &Path) -> io::Result<Session> {
         // SAFETY: getuid cannot fail.
         let prefix = format!("hearth-lab-{}-", unsafe { libc::getuid() });
-        Folder::left_behind(place, &prefix).iter().for_each(Folder::remove);
+        Folder::left_behind(place, &prefix).for_each(|f| f.remove());
         let session = Session { folder: Folder::create(&fs::canonicalize(place)?, &prefix)? };
         fs::create_dir(session.dir().join(UPPER))?;
         symlink(std::env::current_exe()?, session.dir().join(AGENT))?;
