@@ -1,7 +1,9 @@
 //! How fast `live` moves memory, against one bare call of move_pages(2) for the same pages, and how long at most a thread that touches them waits
 //! meanwhile: where pages are small, and where they are huge, or of one kind. For a machine with two nodes and two processors:
 //!
-//!     hearth lab run --vcpus 2 --fast 40MiB -- target/release/live-moving [small|huge]
+//!     hearth lab run --vcpus 2 --fast 40MiB -- target/release/live-moving [small|huge] [alone]
+//!
+//! `alone`: no thread touches them, and so nobody waits. On one processor the times are the same in each run then.
 
 use memmap2::Advice;
 use std::hint::black_box;
@@ -64,9 +66,11 @@ impl Touched {
 }
 
 fn main() {
-    let only = std::env::args().nth(1);
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let is_asked = |word: &str| asked.iter().any(|asked| asked == word);
+    let all = !is_asked("small") && !is_asked("huge");
     for (pages, advice) in [("small", Advice::NoHugePage), ("huge", Advice::HugePage)] {
-        if only.as_ref().is_some_and(|only| only != pages) {
+        if !all && !is_asked(pages) {
             continue;
         }
         let mut map = memmap2::MmapMut::map_anon(((MIB << 20) + 2 * HUGE) as usize).expect("there is memory");
@@ -74,7 +78,7 @@ fn main() {
         map.fill(1);
         let huge = huge_bytes();
         assert!((advice == Advice::HugePage) == (huge >= MIB << 20), "{huge} bytes are in huge pages");
-        measure(pages, (map.as_ptr() as u64).next_multiple_of(HUGE));
+        measure(pages, (map.as_ptr() as u64).next_multiple_of(HUGE), is_asked("alone"));
         assert!(huge_bytes() == huge, "huge pages did not stay so");
     }
 }
@@ -86,11 +90,13 @@ fn huge_bytes() -> u64 {
     kib.map_or(0, |kib| kib.trim().parse::<u64>().expect("a number") << 10)
 }
 
-fn measure(pages: &str, start: u64) {
+fn measure(pages: &str, start: u64, alone: bool) {
     let touched = Touched { start, over: AtomicBool::new(false), longest: AtomicU64::new(0) };
     let me = std::process::id() as i32;
     std::thread::scope(|scope| {
-        scope.spawn(|| touched.touch());
+        if !alone {
+            scope.spawn(|| touched.touch());
+        }
         for to in [0, 1] {
             let (bare, wait) = touched.moved(to, |_, _| touched.bare(to));
             let pace = MIB as f64 / bare.as_secs_f64();

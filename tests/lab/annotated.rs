@@ -7,14 +7,14 @@ use std::fs;
 
 #[test]
 fn a_plan_by_another_compilers_build_lands() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let sources = ["annotated.c", "annotated_more.c"].map(|s| workspace().join("tests/programs").join(s));
     run(lab.room.command("gcc").args(["-O0", "-g"]).args(&sources).args(["-o", "app"])).expect(0);
     let guest = |script: &str| {
         fs::write(lab.room.path("script.sh"), format!("hearth=$1\n\"$hearth\" lab mark on\n{script}"))
             .expect("writing");
         let hearth = hearth().to_str().expect("readable").to_string();
-        lab.run(&["--fast", "128MiB", "--vcpus", "2", "--roi", "marks"], &["sh", "script.sh", &hearth]);
+        lab.run(&["--fast", "128MiB", "--roi", "marks"], &["sh", "script.sh", &hearth]);
     };
     guest(r#""$hearth" record --sampler lab -o p.hearth -- ./app"#);
     let plan = ["plan", "p.hearth", "--platform", PLATFORM, "--policy", "first-served", "--fast", "18MiB"];
@@ -37,7 +37,7 @@ fn a_plan_by_another_compilers_build_lands() {
 /// A plan by the text alone: the hot part of a static array lies in the fast memory, by the kernel's word.
 #[test]
 fn a_plan_without_a_profile_lands() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let source = workspace().join("tests/programs/parts.c");
     let mut compiler = lab.room.command(compilers().join("hearth-cc"));
     run(compiler.arg("-O2").arg(&source).args(["-o", "app"])).expect(0);
@@ -50,7 +50,7 @@ fn a_plan_without_a_profile_lands() {
     let script = "hearth=$1\n\"$hearth\" run --quiet --plan plan.toml --json landed.json -- ./app 1048576 4";
     fs::write(lab.room.path("script.sh"), script).expect("writing");
     let hearth = hearth().to_str().expect("readable").to_string();
-    lab.run(&["--fast", "128MiB", "--vcpus", "2"], &["sh", "script.sh", &hearth]);
+    lab.run(&["--fast", "128MiB"], &["sh", "script.sh", &hearth]);
     let text = fs::read_to_string(lab.room.path("landed.json")).expect("it was brought back");
     let landing: Landing = serde_json::from_str(&text).expect("a landing");
     let field = landing.sites.iter().find(|s| s.label.contains("field")).expect("the array");

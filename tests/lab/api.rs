@@ -8,7 +8,7 @@ use std::fs;
 /// The program itself asks the kernel where its pages are after each call.
 #[test]
 fn every_word_of_the_header_is_true_on_two_tiers() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     for command in ["api", "api_cpp", "api_f90"] {
         let (ended, _) = lab.run(&["--fast", "64MiB"], &[&program(command)]);
         assert!(ended.stdout.contains("all as expected"), "{command}: {}", ended.stdout);
@@ -22,7 +22,7 @@ fn traits_from_a_profile_place_as_its_plan_does() {
     let hearth = hearth();
     let traits = program("traits");
     let record = [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--", &*traits];
-    lab.run(&["--fast", "64MiB", "--vcpus", "1"], &record);
+    lab.run(&["--fast", "64MiB"], &record);
     let plan =
         ["plan", "p.hearth", "--platform", PLATFORM, "--policy", "priority", "--fast", "28MiB", "-o", "plan.toml"];
     lab.room.hearth(&plan).expect(0);
@@ -45,7 +45,7 @@ fn traits_from_a_profile_place_as_its_plan_does() {
         .arg("-lhearth_api");
     run(&mut gcc).expect(0);
     // The program with its libraries takes some of it, too.
-    let fast = ["--fast", "36MiB", "--vcpus", "1"];
+    let fast = ["--fast", "36MiB"];
     let (guided, _) = lab.run(&[&["--placement", "plan:plan.toml"], &fast[..]].concat(), &[&traits]);
     let with_traits = lab.room.path("with-traits");
     let (said, _) = lab.run(&fast, &[with_traits.to_str().expect("readable")]);
@@ -69,12 +69,11 @@ fn what_is_marked_is_followed() {
     let lab = Lab::enter_beside();
     let (turns, hearth) = (program("turns-marked"), hearth());
     let record = [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--"];
-    lab.run(&["--fast", "64MiB", "--vcpus", "1"], &[&record[..], &[&*turns, "13", "400000"]].concat());
+    lab.run(&["--fast", "64MiB"], &[&record[..], &[&*turns, "13", "400000"]].concat());
     let plan = ["plan", "p.hearth", "--platform", PLATFORM, "--policy", "phase-local", "--fast", "6MiB"];
     lab.room.hearth(&[&plan[..], &["-o", "plan.toml"]].concat()).expect(0);
     let text = fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");
-    let (ended, _) =
-        lab.run(&["--placement", "plan:plan.toml", "--fast", "8MiB", "--vcpus", "1"], &[&*turns, "20", "400000"]);
+    let (ended, _) = lab.run(&["--placement", "plan:plan.toml", "--fast", "8MiB"], &[&*turns, "20", "400000"]);
     assert!(ended.stdout.lines().any(|l| l == "right"), "{}", ended.stdout);
     let told: Vec<(&str, u64, u64)> = ended.stderr.lines().filter_map(turn).collect();
     assert_eq!(told.len(), 20, "{}", ended.stderr);

@@ -92,7 +92,7 @@ fn the_region_of_interest_begins_when_it_is_told_to() {
         ("allocated=50%", ["/bin/sh", "-c", &waits]),
         ("marks", ["/bin/sh", "-c", &marks]),
     ] {
-        let (ended, figures) = lab.run(&["--fast", "24MiB", "--vcpus", "1", "--roi", roi], &command);
+        let (ended, figures) = lab.run(&["--fast", "24MiB", "--roi", roi], &command);
         assert!(ended.stdout.starts_with("hot "), "{roi}: {}", ended.stdout);
         let number = |of: &Value| of.as_f64().expect("a number");
         let (region, whole) = (number(&figures["guest_ns"]), number(&figures["run_ns"]));

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 #[test]
 fn a_guided_run_shortens_the_loads_of_the_function_that_is_hot() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (placed, hearth) = (program("placed"), hearth());
     let hearth = hearth.to_str().expect("readable");
     let recording = ["record", "--sampler", "lab", "--period", "10"];
@@ -54,7 +54,7 @@ fn misses_are_told_by_chunk() {
     for (name, kind, hot) in [("heap", SiteKind::Allocation, 5), ("mapping", SiteKind::Mapping, 0)] {
         let command =
             [hearth, "record", "--sampler", "lab", "-o", "c.hearth", "--", &chunks, "1", name, &hot.to_string()];
-        lab.run(&["--placement", "all-fast", "--vcpus", "1"], &command);
+        lab.run(&["--placement", "all-fast"], &command);
         let observed = lab.room.observed("c.hearth");
         let site = observed.sites.iter().find(|s| s.site.kind == kind && !s.chunks.is_empty()).expect("in chunks");
         assert_eq!(site.chunks.len(), 16, "{:?}", site.chunks);
@@ -85,7 +85,7 @@ fn all_lines_between_caches_and_memory_are_told() {
     let record =
         [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "--period", "10", "-o", "p.hearth", "--"];
     // From the start, so that the kernel's clearing of fresh pages counts, which the program does not miss on.
-    let (_, figures) = lab.run(&["--placement", "all-fast", "--vcpus", "1"], &[&record[..], &[&placed, "1"]].concat());
+    let (_, figures) = lab.run(&["--placement", "all-fast"], &[&record[..], &[&placed, "1"]].concat());
     let tiers = figures["counters"]["tiers"].as_array().expect("tiers").iter();
     let counted = |what: &str| tiers.clone().map(|t| t[what].as_f64().expect("a count")).sum::<f64>() / 64.0;
     let query = "SELECT sum(load_weight + store_weight + beside), sum(written) FROM miss";

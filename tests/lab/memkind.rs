@@ -9,7 +9,7 @@ use std::process::Command;
 /// The program itself asks the kernel where its pages are, of each kind.
 #[test]
 fn each_kind_lies_where_its_name_says() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (ended, _) = lab.run(&["--fast", "64MiB"], &[&program("memkind")]);
     assert!(ended.stdout.ends_with("all as expected\n"), "{}", ended.stdout);
 }

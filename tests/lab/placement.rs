@@ -38,7 +38,7 @@ fn site<'a>(landing: &'a Landing, function: &str) -> &'a SiteLanding {
 
 #[test]
 fn a_guided_run_places_every_page_as_planned_and_falls_back_when_the_tier_is_full() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     // Hot and warm fit, with the small objects that are written now and then; the cold one does not.
     plan(&lab, "24MiB");
     // With a cache so large that the guest's kernel gives huge pages unasked.
@@ -63,8 +63,7 @@ fn a_guided_run_places_every_page_as_planned_and_falls_back_when_the_tier_is_ful
     assert!(landed.unmatched.is_empty(), "{landed:?}");
 
     // The same plan with less memory than it counts on: the run ends well, with the tier full and the rest elsewhere.
-    let (ended, figures) =
-        lab.run(&["--placement", "plan:plan.toml", "--fast", "8MiB", "--vcpus", "1"], &[&program("placed"), "1"]);
+    let (ended, figures) = lab.run(&["--placement", "plan:plan.toml", "--fast", "8MiB"], &[&program("placed"), "1"]);
     let fast = |object| pages(&ended, object, true)[0];
     let planned = fast("hot") + fast("warm");
     println!("of a full tier: {planned} pages fast");
@@ -81,7 +80,7 @@ fn a_guided_run_places_every_page_as_planned_and_falls_back_when_the_tier_is_ful
 /// From a profile with `--small`: each object of 64 or 100 bytes is where its site was planned, though they were made in turns.
 #[test]
 fn small_objects_go_where_their_sites_are_planned() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (placed, hearth) = (program("placed_small"), hearth());
     let record = [hearth.to_str().expect("readable"), "record", "--small", "--sampler", "lab", "-o", "p.hearth", "--"];
     lab.run(&["--fast", "64MiB"], &[&record[..], &[&placed, "2"]].concat());
@@ -111,9 +110,9 @@ fn what_a_phase_uses_is_in_fast_memory_when_it_begins() {
     let lab = Lab::enter_beside();
     let (turns, hearth) = (program("turns"), hearth());
     let command = [&*turns, "7", "800000"];
-    let one = ["--fast", "8MiB", "--vcpus", "1"];
+    let one = ["--fast", "8MiB"];
     let record = [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--"];
-    lab.run(&["--fast", "64MiB", "--vcpus", "1"], &[&record[..], &command].concat());
+    lab.run(&["--fast", "64MiB"], &[&record[..], &command].concat());
     let plan = ["plan", "p.hearth", "--platform", PLATFORM, "--policy", "phase-local", "--fast", "6MiB"];
     lab.room.hearth(&[&plan[..], &["-o", "plan.toml"]].concat()).expect(0);
     let text = fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");
@@ -147,9 +146,9 @@ fn what_a_phase_uses_is_in_fast_memory_when_it_begins() {
 fn a_loop_is_followed_for_longer_than_it_was_profiled() {
     let lab = Lab::enter_beside();
     let (turns, hearth) = (program("turns-serial"), hearth());
-    let one = ["--fast", "8MiB", "--vcpus", "1"];
+    let one = ["--fast", "8MiB"];
     let record = [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--"];
-    lab.run(&["--fast", "64MiB", "--vcpus", "1"], &[&record[..], &[&*turns, "13", "400000"]].concat());
+    lab.run(&["--fast", "64MiB"], &[&record[..], &[&*turns, "13", "400000"]].concat());
     let plan = ["plan", "p.hearth", "--platform", PLATFORM, "--policy", "phase-local", "--fast", "6MiB"];
     lab.room.hearth(&[&plan[..], &["-o", "plan.toml"]].concat()).expect(0);
     let text = fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");
@@ -244,7 +243,7 @@ fn being_guided_takes_no_time() {
 
 #[test]
 fn static_variables_and_mappings_go_where_the_plan_says() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (kinds, hearth) = (program("kinds"), hearth());
     let record =
         [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--", &kinds, "2"];
@@ -285,7 +284,7 @@ fn split(lab: &Lab, label: &str, tier: &str, parts: &str, rest: &str) {
 
 #[test]
 fn a_split_site_lies_in_both_tiers() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     plan(&lab, "24MiB");
     // Objects that are split between pages, and between huge pages; evenly, and such that the first half is in one.
     split(&lab, "alloc_hot (", "dram", "16/64", "cxl");
@@ -309,7 +308,7 @@ fn a_split_site_lies_in_both_tiers() {
 
 #[test]
 fn a_split_variable_lies_in_both_tiers() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (kinds, hearth) = (program("kinds"), hearth());
     let record =
         [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--", &kinds, "2"];
@@ -325,7 +324,7 @@ fn a_split_variable_lies_in_both_tiers() {
 
 #[test]
 fn the_kernel_promotes_what_is_hot_and_demotes_what_is_cold() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     // Cold memory is there first and takes the fast memory; then follow seconds of loads of the hot one.
     let command = [&*program("placed"), "10", "8", "4", "48"];
     let (ended, figures) = lab.run(&["--placement", "kernel", "--fast", "32MiB"], &command);
@@ -342,7 +341,7 @@ fn the_kernel_promotes_what_is_hot_and_demotes_what_is_cold() {
 
 #[test]
 fn memory_mode_serves_what_fits_from_the_fast_memory() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let (ended, figures) = lab.run(&["--placement", "memory-mode", "--fast", "32MiB"], &[&program("placed"), "2"]);
     for object in ["hot", "warm", "cold", "many"] {
         assert_eq!(share(pages(&ended, object, true), 1), 1.0, "all pages are in the slow memory: {}", ended.stdout);

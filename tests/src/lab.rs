@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The platform of the tests. Its figures are idle ones, so that a program that hardly loads the memory must get them.
 pub const PLATFORM: &str = "cxl-expander";
-/// Virtual CPUs, if a test does not say otherwise.
+/// Virtual CPUs of a machine that has the host for itself, if a test does not say otherwise.
 pub const VCPUS: f64 = 2.0;
 /// A machine of the test's size: with a size for caches and fast memory nobody needs to measure the footprint first.
 const MACHINE: [&str; 2] = ["--memory", "256MiB"];
@@ -29,7 +29,7 @@ pub struct Lab {
     pub platform: String,
     /// Where sessions' folders go, so that nothing else is there.
     sessions: Room,
-    _turn: Turn,
+    turn: Turn,
 }
 
 impl Lab {
@@ -48,7 +48,7 @@ impl Lab {
     #[track_caller]
     fn with(turn: Turn) -> Lab {
         folder();
-        Lab { room: Room::new(), platform: PLATFORM.into(), sessions: Room::new(), _turn: turn }
+        Lab { room: Room::new(), platform: PLATFORM.into(), sessions: Room::new(), turn }
     }
 
     /// `hearth lab run` with these arguments, and nothing said about the machine.
@@ -70,7 +70,11 @@ impl Lab {
     #[track_caller]
     pub fn start(&self, options: &[&str], program: &[&str]) -> Running {
         let llc = if options.contains(&"--llc") { &[][..] } else { &LLC };
-        let machine = [&["--platform", &self.platform], &MACHINE[..], llc].concat();
+        let given = options.iter().skip_while(|o| **o != "--vcpus").nth(1);
+        let beside = !self.turn.is_alone();
+        assert!(!beside || given.is_none_or(|n| *n == "1"), "a machine beside another one has one CPU: {options:?}");
+        let vcpus = if beside && given.is_none() { &["--vcpus", "1"][..] } else { &[] };
+        let machine = [&["--platform", &self.platform], &MACHINE[..], llc, vcpus].concat();
         spawn(&mut self.command(&[&machine, options, &["--"], program].concat()))
     }
 

@@ -21,6 +21,11 @@ static CHANGED: Condvar = Condvar::new();
 pub struct Turn(u32);
 
 impl Turn {
+    /// Whether nobody else has a machine meanwhile.
+    pub fn is_alone(&self) -> bool {
+        self.0 == PLACES
+    }
+
     /// Waits until nobody else has a machine.
     pub fn alone() -> Turn {
         let mut places = now();
