@@ -44,8 +44,8 @@ fn hot_objects_come_to_fast_memory_by_themselves() {
 fn objects_that_come_and_go_are_not_held_up() {
     let lab = Lab::enter_beside();
     let churn = |placement: &str| {
-        let options = ["--placement", placement, "--fast", "25%", "--vcpus", "1", "--roi", "marks"];
-        let (ended, figures) = lab.run(&options, &[&program("churn"), "30000"]);
+        let options = ["--placement", placement, "--fast", "25%", "--roi", "marks"];
+        let (ended, figures) = lab.run(&options, &[&program("churn"), "10000"]);
         assert_eq!(ended.stdout.lines().next(), Some("right"), "{}", ended.stdout);
         (figures["guest_ns"].as_f64().expect("a time"), figures["landing"].clone())
     };
@@ -63,18 +63,16 @@ fn a_profile_of_a_small_run_tells_what_is_hot_in_a_large_one() {
     let lab = Lab::enter_beside();
     let (hearth, placed_alone) = (hearth().to_str().expect("readable").to_string(), program("placed"));
     let record = [&*hearth, "record", "--sampler", "lab", "--period", "100", "-o", "small.hearth", "--"];
-    let small = ["--placement", "all-fast", "--vcpus", "1", "--roi", "marks"];
+    let small = ["--placement", "all-fast", "--roi", "marks"];
     lab.run(&small, &[&record[..], &[&*placed_alone, "2", "4", "2", "6"]].concat());
     let (ended, figures) = placed(&lab, "live/interval=5ms/profile=small.hearth");
     let did = &figures["landing"];
     println!("{did}");
-    // What is moved last of the warm one gains hardly more than moving it costs: it may stay.
-    for (object, least) in [("hot", 0.99), ("warm", 0.6)] {
-        let there = share(pages(&ended, object, true), 0);
-        assert!(there >= least, "{object}: {there}; {did}");
-    }
+    // The warm one gains hardly more than moving it costs: some of it may stay, or all.
+    let there = ["hot", "cold"].map(|object| share(pages(&ended, object, true), 0));
+    assert!(there[0] >= 0.99 && there[1] < 0.6, "{there:?}; {did}");
     assert_eq!(did["notes"].as_array().map(Vec::len), Some(0), "{did}");
-    let options = ["--placement", "live/interval=5ms/profile=small.hearth", "--fast", "24MiB", "--vcpus", "1"];
+    let options = ["--placement", "live/interval=5ms/profile=small.hearth", "--fast", "24MiB"];
     let (_, figures) = lab.run(&options, &[&program("kinds"), "2"]);
     let did = &figures["landing"];
     assert!(did["promoted"].as_u64() == Some(0) && did["notes"].to_string().contains("none of the profile's"), "{did}");
@@ -88,7 +86,7 @@ fn the_papers_routines_can_be_combined() {
     let both = [("fifo", "time=2"), ("lru", "llcmpi=0.5"), ("apb", "time=2"), ("apb", "alloc=1GiB")];
     for (priority, trigger) in both {
         let placement = format!("live/interval=5ms/priority={priority}/trigger={trigger}/enforce=fill=95%");
-        let options = ["--placement", &placement, "--fast", "24MiB", "--vcpus", "1", "--roi", "marks"];
+        let options = ["--placement", &placement, "--fast", "24MiB", "--roi", "marks"];
         let (ended, figures) = lab.run(&options, &[&program("placed"), "5"]);
         let did = &figures["landing"];
         let there = share(pages(&ended, "hot", true), 0);
@@ -130,19 +128,26 @@ fn incremental_moves_no_more_than_it_may() {
     assert!(there(true) > there(false) + 0.2, "{} and {}; {did}", there(false), there(true));
 }
 
-/// As `bench/live/moving` measures it: against one call for the same pages.
+/// As `bench/live/moving` measures it, against one call for the same pages: the pace where nobody touches them, as the time of one processor is the same in
+/// each run, and how long those wait who do. Two processors wait for each other where the host is busy, and then one call holds up for longer, too.
 #[test]
 fn moving_is_quick_and_holds_nobody_up() {
     let lab = Lab::enter();
-    let options = ["--placement", "first-touch", "--fast", "40MiB", "--vcpus", "2"];
-    let (ended, _) = lab.run(&options, &[env!("CARGO_BIN_EXE_live-moving"), "small"]);
-    print!("{}", ended.stdout);
-    let lines: Vec<&str> = ended.stdout.lines().filter(|l| l.contains(": live ")).collect();
-    assert_eq!(lines.len(), 2, "{}", ended.stdout);
-    for line in lines {
-        let numbers: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
-        let [pace, wait_ms] = numbers[..] else { panic!("{line}") };
-        assert!(pace >= 0.7 && wait_ms <= 1.0, "{line}");
+    let told = |vcpus: &str, how: &[&str]| {
+        let options = ["--placement", "first-touch", "--fast", "40MiB", "--vcpus", vcpus];
+        let (ended, _) = lab.run(&options, &[&[env!("CARGO_BIN_EXE_live-moving")], how].concat());
+        print!("{vcpus}: {}", ended.stdout);
+        let numbers = |line: &str| line.split(' ').filter_map(|word| word.parse::<f64>().ok()).collect::<Vec<_>>();
+        let lines: Vec<[f64; 2]> = ended.stdout.lines().filter_map(|line| numbers(line).try_into().ok()).collect();
+        assert_eq!(lines.len(), 4, "{}", ended.stdout);
+        lines
+    };
+    // A line of one call (MiB/s, ms), and a line of live (its share of that, ms), for each of two nodes.
+    for of in told("1", &["small", "alone"]).chunks(2) {
+        assert!(of[1][0] >= 0.7, "{of:?}");
+    }
+    for of in told("2", &["small"]).chunks(2) {
+        assert!(of[1][1] <= f64::max(1.0, of[0][1] / 2.0), "{of:?}");
     }
 }
 
@@ -151,7 +156,7 @@ fn moving_is_quick_and_holds_nobody_up() {
 fn small_objects_come_to_fast_memory_by_site() {
     let lab = Lab::enter_beside();
     let placement = "live/interval=5ms/threshold=1";
-    let options = ["--placement", placement, "--fast", "12MiB", "--vcpus", "1"];
+    let options = ["--placement", placement, "--fast", "12MiB"];
     let (ended, figures) = lab.run(&options, &[&program("placed_small"), "4"]);
     let there = ["hot", "cold"].map(|name| share(pages(&ended, name, false), 0));
     println!("{there:?}\n{}{}", ended.stdout, figures["landing"]);
@@ -159,11 +164,24 @@ fn small_objects_come_to_fast_memory_by_site() {
     assert!(there[0] >= 0.95 && there[1] < 0.6, "{there:?}; {}", figures["landing"]);
 }
 
+/// The same objects, of which the runtime knows nothing without a threshold: the end of the C library's heap is hot.
+#[test]
+fn the_hot_part_of_the_heap_comes_to_fast_memory() {
+    let lab = Lab::enter_beside();
+    let options = ["--placement", "live/interval=5ms/log=why.jsonl", "--fast", "12MiB"];
+    let (ended, figures) = lab.run(&options, &[&program("placed_small"), "4", "apart"]);
+    let there = ["hot", "cold"].map(|name| share(pages(&ended, name, false), 0));
+    println!("{there:?}\n{}{}", ended.stdout, figures["landing"]);
+    assert!(there[0] >= 0.9 && there[1] < 0.5, "{there:?}; {}", figures["landing"]);
+    let log = fs::read_to_string(lab.room.path("why.jsonl")).expect("the log");
+    assert!(log.contains("heap of the C library"), "it has a name: {log}");
+}
+
 /// What no malloc made: a static variable and a mapping, behind a cold variable that took the fast memory first.
 #[test]
 fn variables_and_mappings_come_to_fast_memory() {
     let lab = Lab::enter_beside();
-    let options = ["--placement", "live/interval=5ms", "--fast", "24MiB", "--vcpus", "1"];
+    let options = ["--placement", "live/interval=5ms", "--fast", "24MiB"];
     let (ended, figures) = lab.run(&options, &[&program("kinds"), "8"]);
     println!("{}{}", ended.stdout, figures["landing"]);
     for name in ["hot_table", "grid"] {
@@ -208,18 +226,19 @@ fn a_cpuset_without_the_fast_node_is_respected() {
 #[test]
 fn the_runtimes_own_memory_lies_in_the_slow_tier() {
     let lab = Lab::enter_beside();
-    let options = ["--placement", "live/interval=5ms", "--fast", "24MiB", "--vcpus", "1"];
+    let options = ["--placement", "live/interval=5ms", "--fast", "24MiB"];
     let (ended, _) = lab.run(&options, &["cat", "/proc/self/numa_maps"]);
     let own =
         || ended.stdout.lines().filter(|l| l.split(' ').nth(1).is_some_and(|policy| policy.starts_with("prefer")));
     println!("{}", own().collect::<Vec<_>>().join("\n"));
-    let on = |node: &str| own().filter(|l| l.contains(&format!(" {node}="))).count();
-    assert!(
-        own().filter(|l| !l.contains("file=")).count() >= 4,
-        "tables, and the file that is shared: {}",
-        ended.stdout
-    );
-    assert!(on("N1") >= 4 && on("N0") == 0, "{}", ended.stdout);
+    // The kernel makes one mapping of two that touch: pages are counted.
+    let on = |node: &str, file: bool| -> u64 {
+        let of = own().filter(|l| l.contains("file=") == file).flat_map(|l| l.split(' '));
+        of.filter_map(|word| word.strip_prefix(node)?.strip_prefix('=')?.parse::<u64>().ok()).sum()
+    };
+    let [tables, shared] = [false, true].map(|file| on("N1", file));
+    assert!(tables >= 32 && shared >= 1, "tables {tables}, the file that is shared {shared}: {}", ended.stdout);
+    assert_eq!([false, true].map(|file| on("N0", file)), [0, 0], "{}", ended.stdout);
 }
 
 /// With a cache so large that the guest's kernel gives huge pages unasked.
@@ -227,7 +246,7 @@ fn the_runtimes_own_memory_lies_in_the_slow_tier() {
 fn huge_pages_are_moved_whole() {
     let lab = Lab::enter_beside();
     let placement = "live/interval=20ms/trigger=time=3";
-    let options = ["--placement", placement, "--fast", "60MiB", "--llc", "32MiB", "--vcpus", "1", "--roi", "marks"];
+    let options = ["--placement", placement, "--fast", "60MiB", "--llc", "32MiB", "--roi", "marks"];
     let (_, figures) = lab.run(&options, &[&program("placed"), "6", "44", "4", "64"]);
     let whole = figures["kernel"]["thp_migration_success"].as_u64().unwrap_or(0);
     println!("{whole} huge pages were moved whole; {}", figures["landing"]);
@@ -243,7 +262,7 @@ fn what_the_next_phase_needs_is_there_before_it_begins() {
     let alternating = program("alternating");
     for fresh in [false, true] {
         let placement = "live/interval=5ms/log=why.jsonl";
-        let options = ["--placement", placement, "--fast", "18MiB", "--vcpus", "1", "--roi", "marks"];
+        let options = ["--placement", placement, "--fast", "18MiB", "--roi", "marks"];
         let command = if fresh {
             [&alternating, "6", "12", "1500000", "fresh"]
         } else {
@@ -275,7 +294,7 @@ fn what_the_next_phase_needs_is_there_before_it_begins() {
 #[test]
 fn what_the_program_has_bound_stays() {
     let lab = Lab::enter_beside();
-    let options = ["--placement", "live/interval=5ms", "--fast", "24MiB", "--vcpus", "1", "--roi", "marks"];
+    let options = ["--placement", "live/interval=5ms", "--fast", "24MiB", "--roi", "marks"];
     let (ended, figures) = lab.run(&options, &["env", "BOUND=1", &program("placed"), "8"]);
     let cold = [pages(&ended, "cold", false), pages(&ended, "cold", true)];
     println!("{cold:?} {}", figures["landing"]);

@@ -1,8 +1,8 @@
 /* Small objects of two sites, made in turns, that say where they are, as the kernel tells it.
  *
- *     placed_small TURNS
+ *     placed_small TURNS [apart]
  *
- * 80,000 hot ones of 64 bytes and 160,000 cold ones of 100; a turn is a million dependent loads of the hot ones. An
+ * `apart`: all cold ones first and then all hot ones, so that the C library's heap has a hot end. 80,000 hot ones of 64 bytes and 160,000 cold ones of 100; a turn is a million dependent loads of the hot ones. An
  * allocator that does not tell sites apart puts both into the same pages. Prints `NAME OBJECTS-ON-NODE-0 OBJECTS-ON-NODE-1`.
  */
 #define _GNU_SOURCE
@@ -48,14 +48,16 @@ static void say(const char *name, char **objects, int count) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 2) {
-    fputs("usage: placed_small TURNS\n", stderr);
+  int apart = argc == 3 && !strcmp(argv[2], "apart");
+  if (argc != 2 + apart) {
+    fputs("usage: placed_small TURNS [apart]\n", stderr);
     return 2;
   }
   for (int i = 0; i < COLD; i++) {
     cold_ones[i] = cold();
-    if (i % 2) hot_ones[i / 2] = hot();
+    if (i % 2 && !apart) hot_ones[i / 2] = hot();
   }
+  for (int i = 0; i < HOT && apart; i++) hot_ones[i] = hot();
   /* One cycle through all, by steps of a prime number of them. */
   for (int i = 0; i < HOT; i++) *(void **)hot_ones[i] = hot_ones[(i + STEP) % HOT];
   void **at = (void **)hot_ones[0];

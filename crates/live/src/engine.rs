@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::counted::Counted;
 use crate::course::{Course, Over};
 use crate::enforce::Room;
+use crate::heap;
 use crate::journal::Journal;
 use crate::kept::Kept;
 use crate::mover::{Done, Mover, Place};
@@ -27,7 +28,7 @@ use profile::estimate::Exposure;
 use record::Error;
 use record::bounds::Bounds;
 use record::follow::{Object, Quiet, Sink, Stack, Started, Visit};
-use record::misses::Miss;
+use record::misses::{Miss, Place as Region};
 use record::owner::Owner;
 use record::pick_up::Found;
 use std::ops::Range;
@@ -243,6 +244,14 @@ impl<'a> Engine<'a> {
             let mut starts = Vec::new();
             self.tables[process].remove(o.addr, o.size.max(1), o.kind, |start| starts.push(start));
             self.departs(process, o.site, o.size / PAGE + 1, &starts);
+        }
+    }
+
+    /// What these records were of is no more.
+    fn end_records(&mut self, process: usize, gone: Vec<(u64, Record)>) {
+        for (start, record) in gone {
+            self.tables[process].remove_one(start);
+            self.departs(process, record.site, record.pages.into(), &[start]);
         }
     }
 
@@ -542,6 +551,18 @@ impl Sink for Engine<'_> {
         Ok(())
     }
 
+    fn regions(&mut self, process: usize, regions: &[(Range<u64>, Region)]) -> Result<(), Error> {
+        // Page faults are watched on objects only, and a profile tells of objects only.
+        if !self.counts || self.options.known.is_some() {
+            return Ok(());
+        }
+        let heap: Vec<_> = regions.iter().filter(|(_, of)| *of == Region::Heap).map(|(at, _)| at.clone()).collect();
+        let (new, gone) = heap::compare(&heap, &self.tables[process]);
+        self.end_records(process, gone);
+        new.into_iter().for_each(|part| self.keep(&Born::mapped(process, heap::site(), part)));
+        Ok(())
+    }
+
     fn reads_objects(&self) -> bool {
         true
     }
@@ -550,10 +571,7 @@ impl Sink for Engine<'_> {
         let before = std::mem::replace(&mut self.processes[process].allocated, allocated);
         self.allocated = self.allocated.saturating_add(allocated.saturating_sub(before));
         let (gone, new) = self.tables[process].compare(objects);
-        for (start, record) in gone {
-            self.tables[process].remove_one(start);
-            self.departs(process, record.site, record.pages.into(), &[start]);
-        }
+        self.end_records(process, gone);
         self.count_records();
         new.into_iter().for_each(|found| self.keep(&Born::found(process, found)));
         Ok(())

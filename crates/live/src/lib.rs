@@ -22,6 +22,7 @@ mod course;
 pub mod daemon;
 mod enforce;
 mod engine;
+mod heap;
 mod item;
 mod journal;
 mod kept;

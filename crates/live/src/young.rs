@@ -4,6 +4,7 @@
 use model::{SiteId, SiteKind};
 use record::follow::Object;
 use record::pick_up::Found;
+use std::ops::Range;
 
 /// More than these are not kept back: what was born first becomes a record early.
 const MOST: usize = 1 << 20;
@@ -28,6 +29,12 @@ impl Born {
     pub fn found(process: usize, found: Found) -> Born {
         let Found { addr, size, site } = found;
         Born { process: process as u32, kind: SiteKind::Allocation, site, addr, size: size.max(1) }
+    }
+
+    /// Memory of a site that was found mapped.
+    pub fn mapped(process: usize, site: SiteId, memory: Range<u64>) -> Born {
+        let size = memory.end - memory.start;
+        Born { process: process as u32, kind: SiteKind::Mapping, site, addr: memory.start, size }
     }
 
     /// Bytes.

@@ -17,6 +17,7 @@ use model::{Apart, ChunkAt, Module, SiteId, SiteKind};
 use profile::estimate::Burst;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Range;
 use std::time::Duration;
 use wire::event::{NO_MODULE, STATIC_DATA};
 use wire::image::Image;
@@ -137,6 +138,10 @@ pub trait Sink {
         offset: u64,
         name: &str,
     ) -> Result<(), Error> {
+        Ok(())
+    }
+    /// What lies where in a process that is no file: told now and then.
+    fn regions(&mut self, process: usize, regions: &[(Range<u64>, Place)]) -> Result<(), Error> {
         Ok(())
     }
     /// Whether it is told once an interval which managed objects are alive in a process ([`Sink::alive`]), where that can be read, rather than of
@@ -645,8 +650,9 @@ impl Follower {
         tally: &mut Tally,
         sink: &mut dyn Sink,
     ) -> Result<(), Error> {
+        sink.regions(self.process, layout.regions())?;
         if let Some(misses) = &mut self.misses {
-            misses.regions(layout.regions());
+            misses.regions(layout.regions().to_vec());
         }
         if !statics {
             return Ok(());

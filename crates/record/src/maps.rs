@@ -87,8 +87,8 @@ impl Layout {
     }
 
     /// What kind of memory lies where.
-    pub fn regions(&self) -> Vec<(Range<u64>, Place)> {
-        self.regions.clone()
+    pub fn regions(&self) -> &[(Range<u64>, Place)] {
+        &self.regions
     }
 
     /// `told`: what a file says, none if it is no module.
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn memory_that_is_no_object_has_its_kind() {
         let layout = layout(|_| Some(0));
-        let at = |addr: u64| layout.regions().into_iter().find(|(r, _)| r.contains(&addr)).map(|r| r.1);
+        let at = |addr: u64| layout.regions().iter().find(|(r, _)| r.contains(&addr)).map(|r| r.1);
         let seen = [0x5555_5555_4000, 0x5555_5555_8000, 0x5555_55a0_1000, 0x7f40_0000_1000].map(at);
         assert_eq!(seen, [Place::File, Place::Data, Place::Heap, Place::Heap].map(Some));
         let seen = [0x7f50_0000_2000, 0x7f60_0012_4000, 0x7ffd_0000_1000, 0x1000].map(at);

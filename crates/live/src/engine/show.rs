@@ -2,6 +2,7 @@
 
 use super::{Engine, MOST_RECORDS, Process, Room};
 use crate::clock::Clock;
+use crate::heap;
 use crate::status::{Board, ObjectStatus, ProgramStatus, ShareStatus, Status, TierStatus};
 use crate::table::Record;
 use model::log::SiteState;
@@ -54,7 +55,8 @@ impl Shown {
 
     /// The site as far as it is known.
     pub fn site(&self, id: SiteId) -> Site {
-        self.sites.get(&id).cloned().unwrap_or_else(|| nameless(id))
+        let unknown = || if id == heap::site() { heap::named() } else { nameless(id) };
+        self.sites.get(&id).cloned().unwrap_or_else(unknown)
     }
 
     /// Lines that were asked of each tier in an interval of so many seconds.
