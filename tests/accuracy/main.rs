@@ -53,8 +53,9 @@ fn estimated(observed: &Observed) -> BTreeMap<String, f64> {
         .collect()
 }
 
+/// Spearman's rho of the two. What stays in the cache has hardly any misses.
 #[track_caller]
-fn agree(who: &str, estimated: &BTreeMap<String, f64>, simulated: &BTreeMap<String, f64>) {
+fn agree(who: &str, estimated: &BTreeMap<String, f64>, simulated: &BTreeMap<String, f64>) -> f64 {
     let total: f64 = estimated.values().sum();
     let truth: f64 = simulated.values().sum();
     println!("{who}: share of misses, estimated and simulated");
@@ -65,8 +66,21 @@ fn agree(who: &str, estimated: &BTreeMap<String, f64>, simulated: &BTreeMap<Stri
     let rho = spearman(&values(estimated), &values(simulated));
     let resident = estimated["alloc_resident"] / total;
     println!("  Spearman {rho:.3}, cache-resident {:.2} %", 100.0 * resident);
-    assert!(rho >= 0.95, "{who}: Spearman is {rho:.3}");
     assert!(resident < 0.02, "{who}: the cache-resident object has {:.2} % of the misses", 100.0 * resident);
+    rho
+}
+
+/// Three of the eight have misses within some percent of each other, whose order is a matter of some hundred samples: if one run has it wrong, the median of
+/// three counts.
+#[track_caller]
+fn is_ranked(who: &str, simulated: &BTreeMap<String, f64>, record: impl Fn() -> Observed) {
+    let once = || agree(who, &estimated(&record()), simulated);
+    let first = once();
+    if first < 0.95 {
+        let mut all = [first, once(), once()];
+        all.sort_by(f64::total_cmp);
+        assert!(all[1] >= 0.95, "{who}: Spearman is {all:.3?}");
+    }
 }
 
 /// Copies what an unprivileged user needs to a place that everyone may enter.
@@ -84,11 +98,15 @@ fn misses_are_ranked_as_a_simulated_cache_ranks_them() {
     let room = Room::new();
     let truth = simulated(&room);
     let eight = program("eight");
-    room.record(&["--sampler", "page-fault"], "root.hearth", &[&eight, "--work", WORK]).expect(0);
-    agree("this user", &estimated(&room.observed("root.hearth")), &truth);
+    is_ranked("this user", &truth, || {
+        room.record(&["--sampler", "page-fault"], "root.hearth", &[&eight, "--work", WORK]).expect(0);
+        room.observed("root.hearth")
+    });
     for_everyone(&room);
-    let mut nobody = room.command(room.path("hearth"));
-    nobody.args(["record", "--sampler", "page-fault", "-o", "nobody.hearth", "--", "./eight", "--work", WORK]);
-    run(run_as_nobody(&mut nobody)).expect(0);
-    agree("a user without privileges", &estimated(&room.observed("nobody.hearth")), &truth);
+    is_ranked("a user without privileges", &truth, || {
+        let mut nobody = room.command(room.path("hearth"));
+        nobody.args(["record", "--sampler", "page-fault", "-o", "nobody.hearth", "--", "./eight", "--work", WORK]);
+        run(run_as_nobody(&mut nobody)).expect(0);
+        room.observed("nobody.hearth")
+    });
 }
