@@ -1,13 +1,13 @@
 //! The C library's heap, in which everything below the threshold lies: no object of it is known, but samplers that give addresses tell which parts
 //! of it are hot. So its parts are records.
 
-use crate::table::{PAGE, Record, Table};
+use crate::table::{HUGE, PAGE, Record, Table};
 use model::{Site, SiteId, SiteKind, SourceLine};
 use std::ops::Range;
 use wire::identity;
 
-/// Bytes of a part.
-pub const PART: u64 = 2 << 20;
+/// Bytes of a part: in smaller ones too few misses are seen, and none is to tear a huge page.
+const PART: u64 = HUGE;
 /// A program that keeps less in it has nothing there that is worth to be moved.
 const LEAST: u64 = 1 << 20;
 const NAME: &str = "heap of the C library";
@@ -23,7 +23,7 @@ pub fn named() -> Site {
     Site { id: site(), kind: SiteKind::Mapping, apart: None, frames: vec![frame] }
 }
 
-/// Parts of the heap, which lies there now, that have no record yet; and the records of those that are not of it any more.
+/// Parts of the heap, which lies there now (in the order of addresses), that have no record yet; and the records of those that are not of it any more.
 pub fn compare(heap: &[Range<u64>], table: &Table) -> (Vec<Range<u64>>, Vec<(u64, Record)>) {
     let site = site();
     // What holds objects of Hearth's heaps only looks like a heap of the C library's.
@@ -32,7 +32,8 @@ pub fn compare(heap: &[Range<u64>], table: &Table) -> (Vec<Range<u64>>, Vec<(u64
         inside.any(|(_, r)| r.kind == SiteKind::Allocation)
     };
     let heap: Vec<_> = heap.iter().filter(|h| h.end - h.start >= LEAST && !holds_objects(h)).collect();
-    let is_heap = |at: u64| heap.iter().any(|h| h.contains(&at));
+    // A program may have made very many that look so.
+    let is_heap = |at: u64| heap.get(heap.partition_point(|h| h.end <= at)).is_some_and(|h| h.start <= at);
     let gone = table.iter().filter(|(at, r)| r.site == site && !is_heap(*at)).map(|(at, r)| (at, *r)).collect();
     let mut new = Vec::new();
     for h in &heap {

@@ -140,7 +140,7 @@ pub trait Sink {
     ) -> Result<(), Error> {
         Ok(())
     }
-    /// What lies where in a process that is no file: told now and then.
+    /// What kind of memory lies where in a process now, in the order of addresses: told as often as it is looked up.
     fn regions(&mut self, process: usize, regions: &[(Range<u64>, Place)]) -> Result<(), Error> {
         Ok(())
     }

@@ -86,7 +86,7 @@ impl Layout {
         &self.modules
     }
 
-    /// What kind of memory lies where.
+    /// What kind of memory lies where, in the order of addresses.
     pub fn regions(&self) -> &[(Range<u64>, Place)] {
         &self.regions
     }
