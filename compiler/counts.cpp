@@ -23,6 +23,7 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Module.h>
@@ -50,6 +51,10 @@ constexpr unsigned MOST_POINTERS = 1000;
 // A pointer that may be more than so many values is not followed.
 constexpr unsigned MOST_WAYS = 8;
 constexpr double LINE = 64;
+// Stands for all calls where it is not known which was the last one.
+constexpr int ANY = -2;
+// The name of what inline assembly is, as of a function elsewhere.
+constexpr StringRef ASSEMBLY = ".asm";
 
 std::string number(double v) {
   std::string text;
@@ -80,9 +85,36 @@ std::string word(StringRef name) {
 
 // ---- The copy is made simple ----
 
-// Region bodies are called by their parent, with all of the iterations.
+// What stands at the beginning and the end of a parallel region, as a call of nothing that is there: a phase that begins in one does not begin for all threads at once.
+constexpr StringRef FORKS = ".fork", JOINS = ".join";
+
+// A call of a function of this name that is nowhere, and touches nothing that the program has.
+void note(IRBuilder<> &b, StringRef name) {
+  FunctionCallee nowhere = b.GetInsertBlock()->getModule()->getOrInsertFunction(name, FunctionType::get(b.getVoidTy(), false));
+  auto *f = cast<Function>(nowhere.getCallee());
+  f->setMemoryEffects(MemoryEffects::inaccessibleMemOnly());
+  f->setDoesNotThrow();
+  f->addFnAttr(Attribute::WillReturn);
+  b.CreateCall(nowhere);
+}
+
+// Memory for a task, which the runtime would have allocated: what it has of its own, and behind it what it shares, whose address it begins with.
+Value *room_for_task(CallInst *alloc) {
+  auto *own = dyn_cast<ConstantInt>(alloc->getArgOperand(3)), *shared = dyn_cast<ConstantInt>(alloc->getArgOperand(4));
+  if (!own || !shared)
+    return nullptr;
+  IRBuilder<> entry(&*alloc->getFunction()->getEntryBlock().getFirstInsertionPt());
+  AllocaInst *room = entry.CreateAlloca(ArrayType::get(entry.getInt8Ty(), own->getZExtValue() + shared->getZExtValue()));
+  room->setAlignment(Align(16));
+  IRBuilder<> b(alloc);
+  b.CreateStore(b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), room, own->getZExtValue()), room);
+  return room;
+}
+
+// Region bodies are called by their parent, with all of the iterations; tasks by who makes them.
 void unroll_openmp(Module &m) {
   SmallVector<CallInst *> calls;
+  DenseMap<const Value *, Function *> tasks;
   for (Function &f : m)
     for (Instruction &i : instructions(f))
       if (auto *call = dyn_cast<CallInst>(&i); call && called(*call) && called(*call)->getName().starts_with("__kmpc_"))
@@ -91,8 +123,8 @@ void unroll_openmp(Module &m) {
     StringRef name = called(*call)->getName();
     IRBuilder<> b(call);
     Type *type = call->getType();
-    if (name == "__kmpc_fork_call" || name == "__kmpc_fork_call_if") {
-      unsigned first = name == "__kmpc_fork_call" ? 3 : 4;
+    if (name == "__kmpc_fork_call" || name == "__kmpc_fork_call_if" || name == "__kmpc_fork_teams") {
+      unsigned first = name == "__kmpc_fork_call_if" ? 4 : 3;
       if (auto *body = dyn_cast<Function>(call->getArgOperand(2)->stripPointerCasts())) {
         IRBuilder<> entry(&*call->getFunction()->getEntryBlock().getFirstInsertionPt());
         Value *thread = entry.CreateAlloca(b.getInt32Ty());
@@ -101,9 +133,23 @@ void unroll_openmp(Module &m) {
         for (unsigned i = first; i < call->arg_size(); i++)
           given.push_back(call->getArgOperand(i));
         if (body->arg_size() == given.size()) {
+          note(b, FORKS);
           CallInst *direct = b.CreateCall(body, given);
           direct->setDebugLoc(call->getDebugLoc());
+          note(b, JOINS);
         }
+      }
+    } else if (name == "__kmpc_omp_task_alloc") {
+      // (loc, thread, flags, bytes, bytes of what it shares, body)
+      if (Value *room = room_for_task(call)) {
+        tasks[room] = dyn_cast<Function>(call->getArgOperand(5)->stripPointerCasts());
+        call->replaceAllUsesWith(room);
+      }
+    } else if (name == "__kmpc_omp_task" || name == "__kmpc_omp_task_with_deps" || name == "__kmpc_taskloop") {
+      // Of a loop the task holds the bounds of all that is to do.
+      if (Function *body = tasks.lookup(call->getArgOperand(2)); body && body->arg_size() == 2) {
+        CallInst *direct = b.CreateCall(body, {b.getInt32(0), call->getArgOperand(2)});
+        direct->setDebugLoc(call->getDebugLoc());
       }
     } else if (name.starts_with("__kmpc_dispatch_init")) {
       // (loc, thread, schedule, lower, upper, stride, chunk): the one turn of all that is to do is given by the next call.
@@ -122,7 +168,8 @@ void unroll_openmp(Module &m) {
         next->replaceAllUsesWith(now);
         break;
       }
-    } else if (name.starts_with("__kmpc_reduce")) {
+    } else if (name.starts_with("__kmpc_reduce") || name == "__kmpc_single" || name.starts_with("__kmpc_master") || name.starts_with("__kmpc_masked")) {
+      // This thread is the one.
       call->replaceAllUsesWith(ConstantInt::get(type, 1));
     }
   }
@@ -178,6 +225,36 @@ SmallVector<uint32_t> positions_of(const CallBase &call) {
   return all;
 }
 
+// Puts the functions that a function calls by name into it; whether there was one. What stays a call does so for good.
+bool put_in(Function &f, const SmallPtrSetImpl<Function *> &recursive) {
+  constexpr const char *STAYS = "hearth.stays";
+  SmallVector<CallBase *> calls;
+  for (Instruction &i : instructions(f))
+    if (auto *call = dyn_cast<CallBase>(&i); call && !call->hasFnAttr(STAYS))
+      calls.push_back(call);
+  bool any = false;
+  for (CallBase *call : calls) {
+    Function *callee = called(*call);
+    if (!callee)
+      continue;
+    SmallVector<uint32_t> outer = positions_of(*call);
+    InlineFunctionInfo info;
+    if (callee->isDeclaration() || callee->isInterposable() || callee == &f || recursive.contains(callee) ||
+        f.getInstructionCount() + callee->getInstructionCount() > LARGEST || !InlineFunction(*call, info).isSuccess()) {
+      call->addFnAttr(Attribute::get(call->getContext(), STAYS));
+      continue;
+    }
+    any = true;
+    for (CallBase *inner : info.InlinedCallSites) {
+      SmallVector<uint32_t> path = positions_of(*inner);
+      if (path.empty() || path.back() != 0)
+        path.append(outer);
+      counts::set_positions(*inner, path);
+    }
+  }
+  return any;
+}
+
 void flatten(Module &m) {
   for (Function &f : m) {
     f.removeFnAttr(Attribute::OptimizeNone);
@@ -198,27 +275,11 @@ void flatten(Module &m) {
           recursive.insert(f);
       }
   for (Function *f : order) {
-    SmallVector<CallBase *> calls;
-    for (Instruction &i : instructions(*f))
-      if (auto *call = dyn_cast<CallBase>(&i))
-        calls.push_back(call);
-    for (CallBase *call : calls) {
-      Function *callee = called(*call);
-      if (!callee || callee->isDeclaration() || callee->isInterposable() || callee == f || recursive.contains(callee) ||
-          f->getInstructionCount() + callee->getInstructionCount() > LARGEST)
-        continue;
-      SmallVector<uint32_t> outer = positions_of(*call);
-      InlineFunctionInfo info;
-      if (!InlineFunction(*call, info).isSuccess())
-        continue;
-      for (CallBase *inner : info.InlinedCallSites) {
-        SmallVector<uint32_t> path = positions_of(*inner);
-        if (path.empty() || path.back() != 0)
-          path.append(outer);
-        counts::set_positions(*inner, path);
-      }
-    }
+    put_in(*f, recursive);
     simplify(*f, true);
+    // What was given as a pointer, and is called by what was put in, is known by now.
+    if (put_in(*f, recursive))
+      simplify(*f, true);
   }
 }
 
@@ -251,7 +312,7 @@ class Summary {
   SmallPtrSet<const Loop *, 4> asked_turns;
   // What was gone into for the formula that is being made.
   unsigned asked = 0;
-  // Calls, of which each may be a moment at which a phase begins; those that are the last ones when a block begins. -1: the function's beginning.
+  // Calls, of which each may be a moment at which a phase begins; those that are the last ones when a block begins. -1: the function's beginning. Or ANY.
   DenseMap<const BasicBlock *, std::set<int>> before;
 
   // A loop that is put down turn by turn (by_turns), and the numbers of what its turns hand on. `lost`: a turn does not follow from the one before.
@@ -1165,13 +1226,26 @@ class Summary {
     for (const Instruction &other : *i.getParent()) {
       if (&other == &i)
         break;
-      if (auto found = calls.find(&other); found != calls.end())
-        now = {int(found->second)};
+      pass(other, now);
     }
     std::string text;
     for (int n : now)
       text += (text.empty() ? "" : ",") + std::to_string(n);
     return text;
+  }
+
+  // Control comes there from a function that did not come to its end, in whichever phase: by an exception, or by longjmp.
+  static bool from_anywhere(const Instruction &i) {
+    auto *call = dyn_cast<CallBase>(&i);
+    return isa<LandingPadInst>(i) || (call && call->hasFnAttr(Attribute::ReturnsTwice));
+  }
+
+  // The moments behind an instruction, if it makes new ones.
+  void pass(const Instruction &i, std::set<int> &now) {
+    if (auto found = calls.find(&i); found != calls.end())
+      now = {int(found->second)};
+    if (from_anywhere(i))
+      now = {ANY};
   }
 
   void find_moments() {
@@ -1181,8 +1255,7 @@ class Summary {
       for (BasicBlock *b : ReversePostOrderTraversal<Function *>(&f)) {
         std::set<int> now = before[b];
         for (const Instruction &i : *b)
-          if (auto found = calls.find(&i); found != calls.end())
-            now = {int(found->second)};
+          pass(i, now);
         for (BasicBlock *next : successors(b)) {
           size_t had = before[next].size();
           before[next].insert(now.begin(), now.end());
@@ -1232,18 +1305,35 @@ class Summary {
     latest = now;
   }
 
-  // A function elsewhere is given an address, and may write a number there.
-  static bool may_write(const CallBase &call) {
-    auto *f = dyn_cast<Function>(call.getCalledOperand()->stripPointerCasts());
-    if (!f || !f->isDeclaration() || call.onlyReadsMemory())
-      return false;
+  // What a function elsewhere is given by address, and may write numbers to: places among its arguments, with commas.
+  static std::string may_write(const CallBase &call) {
+    std::string all;
+    if (call.onlyReadsMemory())
+      return all;
     for (unsigned n = 0; n < call.arg_size(); n++) {
       const Value *a = call.getArgOperand(n);
       auto *g = dyn_cast<GlobalVariable>(base_of(a));
       if (a->getType()->isPointerTy() && !isa<ConstantPointerNull>(a) && !(g && g->isConstant()) && !call.onlyReadsMemory(n))
-        return true;
+        all += (all.empty() ? "" : ",") + std::to_string(n);
     }
-    return false;
+    return all;
+  }
+
+  // The name of what a call leaves that nobody knows, if it is one of a function that may be elsewhere.
+  void unknown_of(const CallBase &call) {
+    auto *known = dyn_cast<Function>(call.getCalledOperand()->stripPointerCasts());
+    if (known && !known->isDeclaration())
+      return;
+    std::string written = may_write(call);
+    if (!written.empty() || (!call.use_empty() && (call.getType()->isIntegerTy() || call.getType()->isFloatingPointTy())))
+      out << "P\t" << calls[&call] << '\t' << word(place(call)) << '\t' << written << '\n';
+  }
+
+  // Assembly that may do something to memory; an empty one only keeps the compiler from moving things.
+  static bool touches(const CallBase &assembly) {
+    auto *text = cast<InlineAsm>(assembly.getCalledOperand());
+    return !StringRef(text->getAsmString()).trim().empty() &&
+           (assembly.mayReadOrWriteMemory() || any_of(assembly.args(), [](const Use &a) { return a->getType()->isPointerTy(); }));
   }
 
   // What is written where it may be asked for as a pointer, a size or a count.
@@ -1277,7 +1367,7 @@ public:
   void write() {
     SmallVector<CallBase *> all;
     for (Instruction &i : instructions(f))
-      if (auto *call = dyn_cast<CallBase>(&i); call && !isa<IntrinsicInst>(call) && !call->isInlineAsm()) {
+      if (auto *call = dyn_cast<CallBase>(&i); call && !isa<IntrinsicInst>(call) && (!call->isInlineAsm() || touches(*call))) {
         calls[call] = all.size();
         all.push_back(call);
       }
@@ -1291,12 +1381,13 @@ public:
     for (CallBase *call : all) {
       const Value *callee = call->getCalledOperand()->stripPointerCasts();
       auto *known = dyn_cast<Function>(callee);
-      std::string often = once(count(call->getParent())), through = known ? "" : once(value(callee));
+      bool named = known || call->isInlineAsm();
+      std::string often = once(count(call->getParent())), through = named ? "" : once(value(callee));
       std::vector<std::string> given;
       for (const Use &a : call->args())
         if (given.size() < 16)
           given.push_back(once(a->getType()->isPointerTy() ? address(a, 0) : value(a)));
-      out << "C\t" << calls[call] << '\t' << often << '\t' << (known ? name_of(*known) : "? " + through) << '\t';
+      out << "C\t" << calls[call] << '\t' << often << '\t' << (known ? name_of(*known) : named ? ASSEMBLY.str() : "? " + through) << '\t';
       bool first = true;
       for (uint32_t p : positions_of(*call)) {
         out << (first ? "" : ",") << p;
@@ -1306,8 +1397,7 @@ public:
       for (const std::string &g : given)
         out << '\t' << g;
       out << '\n';
-      if (may_write(*call))
-        out << "P\t" << calls[call] << '\t' << word(place(*call)) << '\n';
+      unknown_of(*call);
     }
     accesses();
     writes();

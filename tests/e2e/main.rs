@@ -5,6 +5,7 @@ mod annotated;
 mod api;
 mod bad_input;
 mod chunks;
+mod counts;
 mod daemon;
 mod ends;
 mod kept;

@@ -269,7 +269,10 @@ fn foreseen(command: &[String], with: &[(String, f64)], machine: &Platform) -> R
     }
     if foreseen.sizes_unknown > 0 {
         let n = foreseen.sizes_unknown;
-        said.push(format!("the size of {n} {} is not known, and taken for 1 MiB", sites(n)));
+        let by = foreseen.unknowns.iter().filter(|u| u.sizes && u.taken == 0.0).take(MOST_UNKNOWNS);
+        let by: Vec<String> = by.map(|u| format!("--with {}=N", u.name)).collect();
+        let remedy = if by.is_empty() { String::new() } else { format!(": {}", by.join(" ")) };
+        said.push(format!("the size of {n} {} is not known, and taken for 1 MiB{remedy}", sites(n)));
     }
     if foreseen.unasked > 0 {
         let n = foreseen.unasked;

@@ -52,6 +52,8 @@ pub struct Unknown {
     pub taken: f64,
     /// Share (0 to 1) of all lines asked for that rests on it.
     pub share: f64,
+    /// The size of an object rests on it.
+    pub sizes: bool,
 }
 
 /// What a program will ask for.
@@ -59,7 +61,7 @@ pub struct Unknown {
 pub struct Foreseen {
     /// As of a profile; its sampler is [`SAMPLER`].
     pub observed: Observed,
-    /// What had to be assumed, that which most rests on first.
+    /// What had to be assumed, that which most rests on first, of what is alike what sizes rest on.
     pub unknowns: Vec<Unknown>,
     /// Sites whose size is not known.
     pub sizes_unknown: usize,
@@ -148,9 +150,9 @@ pub fn foresee(
     let mut unknowns: Vec<Unknown> = walk
         .assumed
         .iter()
-        .map(|(name, a)| Unknown { name: name.clone(), taken: a.taken, share: share(a.lines) })
+        .map(|(name, a)| Unknown { name: name.clone(), taken: a.taken, share: share(a.lines), sizes: a.sizes })
         .collect();
-    unknowns.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.name.cmp(&b.name)));
+    unknowns.sort_by(|a, b| b.share.total_cmp(&a.share).then(b.sizes.cmp(&a.sizes)).then(a.name.cmp(&b.name)));
     let phases = phases(&walk, &all, &sites, |path| heap_site(path, &table, &source));
     let (observed, unasked) = observed(command, &all, sites, llc);
     let sizes_unknown = all.iter().filter(|o| o.bytes.is_none()).count();
@@ -195,8 +197,9 @@ fn named_site(name: &str) -> Site {
 }
 
 fn mentions(section: &[u8], name: &str) -> bool {
-    // In a formula, or where a call is.
-    [format!("u {name} "), format!("\t{name}\n")]
+    // In a formula, or where a call is, of which there may be several numbers.
+    let call = &name[..name.find(['#', '+']).unwrap_or(name.len())];
+    [format!("u {name} "), format!("\t{call}\t")]
         .iter()
         .any(|word| section.windows(word.len()).any(|w| w == word.as_bytes()))
 }

@@ -33,6 +33,10 @@ pub enum Known {
     Copies(usize, usize),
     /// Gives a number that is made of the ones that it is given.
     Reckons(fn(&[f64]) -> Option<f64>),
+    /// A parallel region begins.
+    Forks,
+    /// It is over.
+    Joins,
     /// A phase begins, known by its call path.
     Mark,
     /// A phase begins, known by the name that it is given first.
@@ -71,6 +75,8 @@ pub fn known(name: &str) -> Option<Known> {
         "_FortranAioBeginInternalListInput" | "_FortranAioBeginInternalFormattedInput" => Input,
         "_FortranAioInputReal64" | "_FortranAioInputReal32" | "_FortranAioInputInteger" => Read,
         "pthread_create" => Calls(2, 3),
+        ".fork" => Known::Forks,
+        ".join" => Known::Joins,
         "hearth_phase" => Known::NamedMark,
         _ if begins_phase(name) => Known::Mark,
         _ => Known::Reckons(match name {
@@ -92,11 +98,19 @@ pub fn known(name: &str) -> Option<Known> {
     })
 }
 
-/// It is given addresses, and leaves the numbers there as they are.
-pub fn keeps(name: &str) -> bool {
-    ["mpi_init", "mpi_init_thread", "pmpi_init", "pmpi_init_thread"]
-        .iter()
-        .any(|keeps| name.eq_ignore_ascii_case(keeps))
+/// A function of this name that is elsewhere leaves the numbers as they are that it is given by address as its argument `n`. (An operation of MPI gets the same
+/// arguments in C and Fortran.)
+pub fn leaves(name: &str, n: usize) -> bool {
+    // Descriptors of Flang's tell where an array is, which they still do when it has been read.
+    if let Some(what) = name.strip_prefix("_FortranA") {
+        return !what.contains("Input");
+    }
+    let name = name.to_ascii_lowercase();
+    let Some(operation) = name.strip_prefix("pmpi_").or_else(|| name.strip_prefix("mpi_")) else { return false };
+    let is = |names: &[&str]| names.iter().any(|name| operation.starts_with(name));
+    // What is broadcast is what the one process has that is not given it.
+    is(&["init", "barrier", "bcast", "send", "isend", "bsend", "ssend", "rsend", "wait", "test"]) && !is(&["sendrecv"])
+        || n == 0 && !is(&["recv", "irecv", "mrecv", "comm_", "get_"])
 }
 
 /// An operation of MPI that waits for other processes, in one of its spellings: those of `crates/mpi/src/names.rs`. A test is one, as it may complete something.
@@ -181,5 +195,18 @@ mod tests {
             assert_eq!(begins_phase(name), begins, "{name}");
         }
         assert_eq!((parsed(""), parsed("x1"), parsed("inf")), (None, None, None));
+        for (name, n, left) in [
+            ("MPI_Bcast", 0, true),
+            ("mpi_recv_", 0, false),
+            ("MPI_Sendrecv", 0, true),
+            ("MPI_Sendrecv", 5, false),
+            ("MPI_Allreduce", 1, false),
+            ("MPI_Comm_rank", 1, false),
+            ("_FortranAioInputInteger", 1, false),
+            ("_FortranASumReal8", 0, true),
+            ("read", 1, false),
+        ] {
+            assert_eq!(leaves(name, n), left, "{name} {n}");
+        }
     }
 }

@@ -3,7 +3,8 @@
 //! - `F name`: a function begins. `X number formula`: from here on this formula is spoken of as `#number` in it.
 //! - `N number turns`: a loop.
 //! - `C number count callee positions moments loops given...`: a call. Positions are those it adds to the call path, innermost first, 0 where the path ends.
-//! - `P number place`: where that call is in the source, if it is given an address and may write there.
+//! - `P number place written`: where that call is in the source, if it leaves what nobody knows where its function is elsewhere: by its result, or by what it writes
+//!   to addresses that it is given (their places among its arguments).
 //! - `M l|s count lines walks|jumps base moments [first [step turns]...]`: loads or stores, the lines they ask for, and of what; moments `=` are those of the
 //!   access before. They begin at the address `first`, which changes by such steps as loops turn.
 //! - `W address value`: what is written there. `Y to from`: what lies from one address on is copied to another.
@@ -11,10 +12,13 @@
 //! - `L n`: call paths have so many positions at most.
 //! - `G name bytes`, `K name offset number`, `A name offset target distance`: a variable, and numbers and pointers that it holds at the start; `T name text`: a text.
 //!
-//! Moments are the calls after which something happens: -1 is the function's own beginning.
+//! Moments are the calls after which something happens: -1 is the function's own beginning, [`ANY`] any call of the program.
 
 use crate::formula::Formula;
 use std::collections::HashMap;
+
+/// Where what happened last is not known: control came there by an exception or by `longjmp`.
+pub const ANY: i32 = -2;
 
 /// A call.
 #[derive(Clone, Debug)]
@@ -33,8 +37,10 @@ pub struct Call {
     pub loops: Vec<usize>,
     /// What it is given.
     pub given: Vec<Formula>,
-    /// Where it is in the source, if it is given an address and may write there: the name of what nobody knows.
+    /// Where it is in the source: the name of what nobody knows if its function is elsewhere.
     pub place: Option<String>,
+    /// Its arguments by which such a function may write numbers.
+    pub written: Vec<usize>,
 }
 
 /// What a call calls.
@@ -238,12 +244,14 @@ impl Function {
                     loops: numbers(loops).into_iter().filter_map(|n| usize::try_from(n).ok()).collect(),
                     given: given.iter().map(|g| self.formula(g).unwrap_or_else(unknown)).collect(),
                     place: None,
+                    written: vec![],
                 };
                 self.calls.push(call);
             }
-            ["P", number, place] => {
+            ["P", number, place, written] => {
                 let call = self.calls.get_mut(number.parse::<usize>().ok()?)?;
                 call.place = Some(place.to_string());
+                call.written = numbers(written).into_iter().filter_map(|n| usize::try_from(n).ok()).collect();
             }
             ["M", kind, count, lines, how, base, after, ref part @ ..] => {
                 if after != "=" {
@@ -293,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_section_is_read_and_what_is_damaged_is_left_out() {
-        let section = "G\tn\t8\nK\tn\t0\t5\nA\tn\t8\tmain\t0\nA\tn\tx\tmain\t0\nF\tmain\nN\t0\t10\nX\t0\t* 8 @ gn\nC\t0\t1\tmalloc\t7,8,0\t-1\t0\t#0\nC\t1\tx y\t? r0\t\t0\t\tp0\t+\nP\t0\tx.c:7\nP\t5\ty\n\
+        let section = "G\tn\t8\nK\tn\t0\t5\nA\tn\t8\tmain\t0\nA\tn\tx\tmain\t0\nF\tmain\nN\t0\t10\nX\t0\t* 8 @ gn\nC\t0\t1\tmalloc\t7,8,0\t-1\t0\t#0\nC\t1\tx y\t? r0\t\t0\t\tp0\t+\nP\t0\tx.c:7\t0,2\nP\t5\ty\t\nP\t1\tz\n\
             M\ts\t10\t1.25\twalks\tr0\t0,1\nM\ts\tnone\t1\twalks\tr0\t1\nM\tl\t10\t0\twalks\tr0\t=\t+ r0 8\t#0\t10\nM\ts\t10\nW\tgn\t3\nY\tp0\tgn\nY\tp0\nV\t0\nE\t1\nF\tmain\n\0nonsense\nG\n";
         let text = Text::read(section.as_bytes());
         assert_eq!(text.variables["n"].holds, [(0, 5.0)]);
@@ -305,6 +313,7 @@ mod tests {
         assert_eq!(main.accesses[1].part, Some(part));
         assert_eq!((main.calls.len(), main.accesses.len(), main.writes.len(), &main.last[..]), (2, 2, 1, &[1][..]));
         assert_eq!((main.calls[0].place.as_deref(), main.calls[1].place.as_deref()), (Some("x.c:7"), None));
+        assert_eq!(main.calls[0].written, [0, 2]);
         assert_eq!(Some(&main.calls[0].given[0]), Formula::read("* 8 @ gn").as_ref());
         assert_eq!((&main.calls[0].positions[..], main.calls[0].ends), (&[7, 8][..], true));
         assert!(matches!(main.calls[1].callee, Callee::Pointer(Formula::Result(0))) && !main.calls[1].ends);

@@ -7,9 +7,10 @@
 
 use crate::formula::{Formula, One, Turns, Two};
 use crate::library::{self, Known};
-use crate::text::{Callee, Function, Part, Text};
+use crate::text::{self, Call, Callee, Function, Part, Text};
 use model::{Bytes, SizeClass};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 /// Bytes that an access is of.
 const WORD: f64 = 8.0;
@@ -168,6 +169,8 @@ pub struct Value {
     pub somewhere: bool,
     /// It may point to others than these: nothing is known of what lies in some places that it may have been read from.
     pub lacks: bool,
+    /// The name of something that it rests on and that is not known.
+    pub unsure: Option<Rc<str>>,
 }
 
 impl Object {
@@ -180,6 +183,11 @@ impl Object {
 impl Value {
     fn of(number: f64) -> Value {
         Value { number: Some(number).filter(|n| n.is_finite()), objects: vec![], ..Value::default() }
+    }
+
+    /// What is made of it, and so rests on the same.
+    fn made(&self, number: Option<f64>) -> Value {
+        Value { number: number.filter(|n| n.is_finite()), unsure: self.unsure.clone(), ..Value::default() }
     }
 
     fn add_objects(&mut self, more: &[usize]) {
@@ -199,18 +207,19 @@ impl Value {
         self.add_objects(&other.objects);
         self.somewhere |= other.somewhere;
         self.lacks |= other.lacks;
+        self.unsure = self.unsure.or(other.unsure);
         self
     }
 }
 
 /// What lies at a place.
 #[derive(Clone, Debug, Default)]
-struct Cell<'a> {
+struct Cell {
     /// The number that was written last; one that was read from the command line stays.
     number: Option<f64>,
     read: bool,
-    /// A function that nobody knows may have written a number: the name of what it may be.
-    unsure: Option<&'a str>,
+    /// The name of what it may be besides, as found in this pass or in the one before: a function that nobody knows may have written a number, or what rests on one.
+    unsure: [Option<Rc<str>>; 2],
     objects: BTreeSet<usize>,
 }
 
@@ -228,6 +237,8 @@ pub struct Assumed {
     pub taken: f64,
     /// Lines that rest on it.
     pub lines: f64,
+    /// The size of an object rests on it.
+    pub sizes: bool,
 }
 
 /// The walk.
@@ -241,7 +252,7 @@ pub struct Walk<'a> {
     /// All objects.
     pub objects: Vec<Object>,
     numbers: HashMap<Kind, usize>,
-    memory: HashMap<usize, BTreeMap<Option<i64>, Cell<'a>>>,
+    memory: HashMap<usize, BTreeMap<Option<i64>, Cell>>,
     /// What had to be assumed, by name.
     pub assumed: BTreeMap<String, Assumed>,
     /// What phases begin with, by number; the first one is the program's beginning, a path of nothing.
@@ -250,6 +261,8 @@ pub struct Walk<'a> {
     asking: Vec<String>,
     /// The loops that are gone through turn by turn: what the current turn was handed, and its number.
     turning: Vec<(Vec<f64>, usize)>,
+    /// How many parallel regions are being gone through, one in the other.
+    regions: usize,
     /// The loops that are being turned: function, number, turns.
     nest: Vec<(String, usize, f64)>,
     calls: usize,
@@ -258,7 +271,7 @@ pub struct Walk<'a> {
     /// Moments after which something is asked for of which nobody knows what it is.
     pub anything: BTreeSet<usize>,
     /// Something cannot be followed that may ask for anything in any phase: a pointer written to a place that nobody knows, a function that is called through one,
-    /// called back, or started as a thread.
+    /// called back, or started as a thread, or a phase that begins in a parallel region, where other threads are elsewhere.
     pub astray: bool,
     /// Texts that were copied to objects: a mark's name, in Fortran.
     copied: HashMap<usize, &'a str>,
@@ -285,6 +298,7 @@ impl<'a> Walk<'a> {
             after: HashMap::new(),
             asking: vec![],
             turning: vec![],
+            regions: 0,
             nest: vec![],
             calls: 0,
             cut: false,
@@ -325,11 +339,15 @@ impl<'a> Walk<'a> {
             }
         }
         for _ in 0..PASSES {
-            self.calls = 0;
+            (self.calls, self.regions) = (0, 0);
             self.cut = false;
             self.assumed.clear();
             self.anything.clear();
             (self.astray, self.unnamed) = (false, false);
+            // What was not known as long as not all had been gone through may be by now.
+            for cell in self.memory.values_mut().flat_map(BTreeMap::values_mut) {
+                cell.unsure = [None, cell.unsure[0].take()];
+            }
             for object in &mut self.objects {
                 (object.asked, object.parts) = (Asked::default(), Parts::default());
                 if matches!(object.kind, Kind::Heap(_)) {
@@ -419,16 +437,19 @@ impl<'a> Walk<'a> {
                             Some(Outcome::Value(value)) => value,
                             Some(Outcome::Mark(mark)) => {
                                 ends = BTreeSet::from([mark]);
+                                self.astray |= self.regions > 0;
                                 let both = moments.iter().copied().chain([mark]).collect();
                                 self.reaches(&given, &both, false, library::completes(callee));
+                                self.overwritten(&given, call, callee);
                                 Value::default()
                             }
                             None => {
                                 self.reaches(&given, &moments, true, true);
-                                if let Some(place) = call.place.as_deref().filter(|_| !library::keeps(callee)) {
-                                    self.overwritten(&given, place);
-                                }
-                                Value::default()
+                                self.overwritten(&given, call, callee);
+                                // What is made of what is not known has that name.
+                                let from = given.iter().find_map(|g| g.unsure.clone());
+                                let name = from.filter(|_| library::known(callee).is_some());
+                                self.unknown(name.or_else(|| call.place.as_deref().map(Rc::from)))
                             }
                         },
                     };
@@ -522,6 +543,9 @@ impl<'a> Walk<'a> {
     }
 
     fn moments(&self, name: &str, after: &[i32]) -> BTreeSet<usize> {
+        if after.contains(&text::ANY) {
+            return (0..self.marks.len()).collect();
+        }
         after.iter().filter_map(|&n| self.after.get(&(name.to_string(), n))).flatten().copied().collect()
     }
 
@@ -542,8 +566,8 @@ impl<'a> Walk<'a> {
     fn value(&mut self, formula: &Formula, frame: &Frame<'_>) -> Value {
         match formula {
             Formula::Number(n) => Value::of(*n),
-            Formula::Given(n) => frame.given.get(*n).cloned().unwrap_or_default(),
-            Formula::Result(n) => frame.results.get(*n).cloned().unwrap_or_default(),
+            Formula::Given(n) => self.resting(frame.given.get(*n)),
+            Formula::Result(n) => self.resting(frame.results.get(*n)),
             Formula::Local(n) => self.address(Kind::Local(frame.name.to_string(), *n)),
             Formula::Global(name) => self.address(Kind::Variable(name.clone())),
             Formula::At(address) => {
@@ -581,27 +605,28 @@ impl<'a> Walk<'a> {
                 two(*op, a, b)
             }
             Formula::One(op, part) => {
-                let number = self.number(part, frame).map(|n| match op {
+                let part = self.value(part, frame);
+                part.made(part.number.map(|n| match op {
                     One::Root => n.sqrt(),
                     One::Floor => n.floor(),
                     One::Ceil => n.ceil(),
                     One::Round => n.round(),
                     One::Truncate => n.trunc(),
                     One::Absolute => n.abs(),
-                });
-                number.map_or_else(Value::default, Value::of)
+                }))
             }
             Formula::Unknown(name, otherwise) => {
                 if let Some(&number) = self.with.get(name) {
                     return Value::of(number);
                 }
-                let value = match **otherwise {
+                let mut value = match **otherwise {
                     // Nothing can be taken for it.
                     Formula::Number(0.0) => Value::default(),
                     _ => self.value(otherwise, frame),
                 };
                 if !name.is_empty() {
                     self.assume(name, value.number);
+                    value.unsure = Some(name.as_str().into());
                 }
                 value
             }
@@ -663,6 +688,23 @@ impl<'a> Walk<'a> {
         self.asking.push(name.to_string());
     }
 
+    /// What was handed on, and may rest on something that is not known.
+    fn resting(&mut self, value: Option<&Value>) -> Value {
+        let Some(value) = value.cloned() else { return Value::default() };
+        self.asking.extend(value.unsure.as_deref().map(str::to_string));
+        value
+    }
+
+    /// What a function elsewhere gives back.
+    fn unknown(&mut self, name: Option<Rc<str>>) -> Value {
+        let Some(name) = name else { return Value::default() };
+        if let Some(&number) = self.with.get(&*name) {
+            return Value::of(number);
+        }
+        self.assume(&name, None);
+        Value { unsure: Some(name), ..Value::default() }
+    }
+
     fn read(&mut self, at: &Value) -> Value {
         let mut found = Value::default();
         let mut first = true;
@@ -681,10 +723,12 @@ impl<'a> Walk<'a> {
                 found.add_objects(&cell.objects.iter().copied().collect::<Vec<_>>());
                 points |= !cell.objects.is_empty();
                 if o.is_some() && offset.is_some() {
-                    let number = cell.unsure.and_then(|name| self.with.get(name)).copied().or(cell.number);
+                    let name = cell.unsure.iter().flatten().next();
+                    let said = name.and_then(|name| self.with.get(&**name)).copied();
+                    let number = said.or(cell.number);
                     found.number = if first { number } else { found.number.filter(|n| number == Some(*n)) };
                     first = false;
-                    unsure = unsure.or(cell.unsure);
+                    unsure = unsure.or_else(|| name.filter(|_| said.is_none()).cloned());
                 }
             }
             lacks |= !points;
@@ -694,8 +738,9 @@ impl<'a> Walk<'a> {
             // Pointers are to the beginning of what they point to, as far as is known.
             (found.number, found.somewhere) = (Some(0.0), true);
         }
-        if let Some(name) = unsure.filter(|name| found.objects.is_empty() && !self.with.contains_key(*name)) {
-            self.assume(name, found.number);
+        if let Some(name) = unsure.filter(|_| found.objects.is_empty()) {
+            self.assume(&name, found.number);
+            found.unsure = Some(name);
         }
         found
     }
@@ -703,7 +748,7 @@ impl<'a> Walk<'a> {
     /// What lies from one address on lies from another one on, too; as much of it as there is, since nobody counts.
     fn copy(&mut self, to: &Value, from: &Value) {
         for &source in &from.objects {
-            let cells: Vec<(Option<i64>, Cell<'_>)> =
+            let cells: Vec<(Option<i64>, Cell)> =
                 self.memory.get(&source).into_iter().flatten().map(|(o, cell)| (*o, cell.clone())).collect();
             for &n in to.objects.iter().filter(|n| **n != source) {
                 if let Some(text) = self.text_of(source) {
@@ -717,20 +762,30 @@ impl<'a> Walk<'a> {
                     let number = number.or(Some(0.0).filter(|_| !cell.objects.is_empty()));
                     let somewhere = !cell.objects.is_empty() && cell.number != Some(0.0);
                     let objects = cell.objects.iter().copied().collect();
-                    self.write(&[n], distance, &Value { number, objects, somewhere, lacks: false });
+                    let unsure = cell.unsure.iter().flatten().next().cloned();
+                    self.write(&[n], distance, &Value { number, objects, somewhere, lacks: false, unsure });
                 }
             }
         }
     }
 
-    /// A function that nobody knows was given these.
-    fn overwritten(&mut self, given: &[Value], place: &'a str) {
-        for value in given.iter().filter(|g| !g.somewhere) {
-            let Some(offset) = value.number.map(|n| n as i64) else { continue };
+    /// A function that nobody knows was given these, and may have written to all that lies behind addresses among them. The number at the first of these is named
+    /// by where the call is, those at the others by their place among them as well (`a.c:5#2`), and those behind by how many bytes they are away (`a.c:5+8`).
+    fn overwritten(&mut self, given: &[Value], call: &Call, callee: &str) {
+        let Some(place) = call.place.as_deref() else { return };
+        let written = call.written.iter().filter(|&&n| !library::leaves(callee, n)).filter_map(|&n| given.get(n));
+        for (which, value) in written.filter(|value| !value.objects.is_empty()).enumerate() {
+            let which = if which == 0 { String::new() } else { format!("#{}", which + 1) };
+            let from = value.number.filter(|_| !value.somewhere).map(|n| n as i64);
             for &n in &value.objects {
-                let cell = self.memory.entry(n).or_default().entry(Some(offset)).or_default();
-                if !cell.read {
-                    cell.unsure.get_or_insert(place);
+                let cells = self.memory.entry(n).or_default();
+                if from.is_some() {
+                    cells.entry(from).or_default();
+                }
+                let behind = cells.iter_mut().filter_map(|(at, cell)| Some(((*at)? - from.unwrap_or(0), cell)));
+                for (distance, cell) in behind.filter(|(distance, cell)| *distance >= 0 && !cell.read) {
+                    let away = if distance == 0 { String::new() } else { format!("+{distance}") };
+                    cell.unsure[0].get_or_insert_with(|| format!("{place}{which}{away}").into());
                 }
             }
         }
@@ -741,6 +796,11 @@ impl<'a> Walk<'a> {
             let cell = self.memory.entry(n).or_default().entry(offset).or_default();
             if let Some(number) = value.number.filter(|_| !cell.read && !value.somewhere) {
                 cell.number = Some(number);
+            }
+            if let Some(name) = value.unsure.clone().filter(|_| !cell.read && value.objects.is_empty()) {
+                // What a variable holds that nobody has set yet tells nothing of what it will be set to.
+                cell.number = cell.number.filter(|n| value.number.is_some() || *n != 0.0);
+                cell.unsure[0].get_or_insert(name);
             }
             cell.objects.extend(&value.objects);
         }
@@ -770,6 +830,7 @@ impl<'a> Walk<'a> {
             }
             Known::Allocates(sizes) => {
                 let bytes = sizes.iter().map(|&n| number(n)).try_fold(1.0, |all, n| Some(all * n?));
+                self.sizes(sizes.iter().filter_map(|&n| given.get(n)));
                 let object = self.allocated(path, bytes, often);
                 // What is enlarged keeps what it holds.
                 if let (Some((old, _)), "realloc" | "reallocarray") = (pointer(0), name) {
@@ -780,6 +841,7 @@ impl<'a> Walk<'a> {
                 Value { number: Some(0.0), objects: vec![object], ..Value::default() }
             }
             Known::AllocatesInto(at, size) => {
+                self.sizes(given.get(size));
                 let object = self.allocated(path, number(size), often);
                 let (objects, offset) = pointer(at)?;
                 self.write(&objects, offset, &Value { number: Some(0.0), objects: vec![object], ..Value::default() });
@@ -805,8 +867,11 @@ impl<'a> Walk<'a> {
                     ..Value::default()
                 };
                 // Flang's descriptor: address, bytes of an element, then of each dimension the lower bound, the extent, the stride.
-                let extents: Vec<f64> = (0..15).map_while(|d| self.read(&at(32 + 24 * d)).number).collect();
-                let bytes = self.read(&at(8)).number.map(|bytes| extents.iter().product::<f64>() * bytes);
+                let extents: Vec<Value> =
+                    (0..15).map(|d| self.read(&at(32 + 24 * d))).take_while(|e| e.number.is_some()).collect();
+                self.sizes(&extents);
+                let elements: f64 = extents.iter().filter_map(|e| e.number).product();
+                let bytes = self.read(&at(8)).number.map(|bytes| elements * bytes);
                 let object = self.allocated(path, bytes, often);
                 self.write(&boxes, offset, &Value { number: Some(0.0), objects: vec![object], ..Value::default() });
                 Value::of(0.0)
@@ -814,7 +879,9 @@ impl<'a> Walk<'a> {
             Known::Bounds => {
                 let ((boxes, offset), dimension) = (pointer(0)?, number(1)? as i64);
                 let extent = number(3)? - number(2)? + 1.0;
-                self.write(&boxes, offset.map(|o| o + 32 + 24 * dimension), &Value::of(extent));
+                let unsure = given[2].unsure.clone().or_else(|| given[3].unsure.clone());
+                let extent = Value { unsure, ..Value::of(extent) };
+                self.write(&boxes, offset.map(|o| o + 32 + 24 * dimension), &extent);
                 Value::default()
             }
             Known::Number => {
@@ -851,7 +918,7 @@ impl<'a> Walk<'a> {
                 let number = library::parsed(&text)?;
                 for n in objects {
                     let cell = self.memory.entry(n).or_default().entry(offset).or_default();
-                    (cell.number, cell.read) = (Some(number), true);
+                    (cell.number, cell.read, cell.unsure) = (Some(number), true, [None, None]);
                 }
                 Value::of(1.0)
             }
@@ -891,7 +958,16 @@ impl<'a> Walk<'a> {
             }
             Known::Reckons(function) => {
                 let numbers: Option<Vec<f64>> = (0..given.len().min(2)).map(number).collect();
-                Value::of(function(&numbers?)?)
+                let unsure = given.iter().find_map(|g| g.unsure.clone());
+                Value { unsure, ..Value::of(function(&numbers?)?) }
+            }
+            Known::Forks => {
+                self.regions += 1;
+                Value::default()
+            }
+            Known::Joins => {
+                self.regions = self.regions.saturating_sub(1);
+                Value::default()
             }
         };
         Some(Outcome::Value(value))
@@ -969,10 +1045,21 @@ impl<'a> Walk<'a> {
         object.in_turn = Some(object.in_turn.map_or(turns, |t| t.min(turns)));
     }
 
+    /// An object is as large as these say.
+    fn sizes<'v>(&mut self, numbers: impl IntoIterator<Item = &'v Value>) {
+        for name in numbers.into_iter().filter_map(|n| n.unsure.as_deref()) {
+            self.assumed.entry(name.to_string()).or_default().sizes = true;
+        }
+    }
+
     fn allocated(&mut self, path: &[u32], bytes: Option<f64>, often: f64) -> usize {
         let n = self.object(Kind::Heap(path.to_vec()));
         let object = &mut self.objects[n];
         object.made_in.clone_from(&self.nest);
+        // Since the last pass more may have been found that its size may rest on.
+        if object.number == 0.0 {
+            object.bytes = None;
+        }
         if let Some(bytes) = bytes.filter(|b| (0.0..ADDRESSABLE).contains(b)) {
             object.bytes = Some(object.bytes.unwrap_or(0.0).max(bytes));
             // Of one that is perhaps made there is one.
@@ -992,6 +1079,7 @@ enum Outcome {
 fn two(op: Two, a: Value, b: Value) -> Value {
     let somewhere = a.somewhere || b.somewhere;
     let lacks = a.lacks || b.lacks;
+    let unsure = a.unsure.clone().or_else(|| b.unsure.clone());
     let numbers = a.number.zip(b.number);
     let whole = |(x, y): (f64, f64)| if y == 0.0 { f64::NAN } else { (x / y).trunc() };
     let number = numbers.map(|(x, y)| match op {
@@ -1036,7 +1124,7 @@ fn two(op: Two, a: Value, b: Value) -> Value {
         _ => (number, vec![]),
     };
     let lacks = lacks && !objects.is_empty();
-    Value { number: number.filter(|n| n.is_finite()), objects, somewhere, lacks }
+    Value { number: number.filter(|n| n.is_finite()), objects, somewhere, lacks, unsure }
 }
 
 #[cfg(test)]
