@@ -17,7 +17,8 @@ fn each_kind_lies_where_its_name_says() {
 /// Runs `omp_spaces` of a compiler, with Hearth's memkind on the loader's path.
 fn spaces(lab: &Lab, compiler: &str) -> Ended {
     let path = format!("LD_LIBRARY_PATH={}", programs().display());
-    let (ended, _) = lab.run(&["--fast", "64MiB"], &["/usr/bin/env", &path, &program(&format!("omp_{compiler}"))]);
+    let (ended, _) = lab
+        .run(&["--fast", "64MiB"], &["/usr/bin/env", &path, "OMP_NUM_THREADS=2", &program(&format!("omp_{compiler}"))]);
     assert!(ended.stdout.ends_with("sum 499500\n"), "{}", ended.stdout);
     ended
 }
@@ -32,14 +33,14 @@ fn lies_as_wished(ended: &Ended) {
 
 #[test]
 fn llvms_openmp_reaches_fast_memory() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     lies_as_wished(&spaces(&lab, "clang"));
 }
 
 /// GNU's knows memkind's name since GCC 13.
 #[test]
 fn gnus_openmp_reaches_fast_memory() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     let library = run(Command::new("gcc").arg("-print-file-name=libgomp.so.1")).expect(0).stdout;
     let ended = spaces(&lab, "gcc");
     let library = fs::read(library.trim()).expect("GNU's OpenMP library");

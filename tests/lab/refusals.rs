@@ -87,7 +87,7 @@ fn a_machine_that_dies_is_told_of() {
 /// Only root may ask the guest's kernel to crash.
 #[test]
 fn a_kernel_that_panics_leaves_its_console() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     if !is_root() {
         not_tested("only root may ask the guest's kernel to crash, or make a small disk", false);
         return;
@@ -105,13 +105,13 @@ fn a_kernel_that_panics_leaves_its_console() {
 /// What the guest writes lies in the session's folder until it is brought back. Only root may make a small disk.
 #[test]
 fn a_disk_that_becomes_full_is_told_of() {
-    let lab = Lab::enter();
+    let lab = Lab::enter_beside();
     if !is_root() {
         not_tested("only root may ask the guest's kernel to crash, or make a small disk", false);
         return;
     }
     let fill = ["--", "/bin/sh", "-c", "head -c 20000000 /dev/zero > big"];
-    let meant = lab.command(&[&["--memory", "256MiB", "--llc", "1MiB"], &FAST[..], &fill].concat());
+    let meant = lab.command(&[&["--memory", "256MiB", "--llc", "1MiB", "--vcpus", "1"], &FAST[..], &fill].concat());
     let mut command = lab.room.command("unshare");
     command.envs(meant.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let script = "mount -t tmpfs -o size=8m none \"$TMPDIR\" && exec \"$@\"";
