@@ -455,6 +455,30 @@ fn phases_may_use_what_control_comes_to_otherwise() {
     }
 }
 
+/// Where every function may call every other one, as in interpreters, there is no end of calls to go through: that is given up, and said.
+#[test]
+fn programs_that_call_all_of_themselves_are_given_up_soon() {
+    let room = Room::new();
+    let mut source = "#include <stdlib.h>\nstatic long *all[40];\n".to_string();
+    for n in 0..40 {
+        source += &format!("void f{n}(long);\n");
+    }
+    for n in 0..40 {
+        source += &format!("void f{n}(long k) {{\n  if (k <= 0) return;\n  all[{n}] = malloc(k * 10000);\n");
+        for other in 0..40 {
+            source += &format!("  if (k % {} == 0) f{other}(all[{other}] ? all[{other}][k] : k - 1);\n", other + 2);
+        }
+        source += "}\n";
+    }
+    source += "int main(int argc, char **argv) {\n  f0(argc);\n  return 0 * (argv[0] == 0);\n}\n";
+    fs::write(room.path("all.c"), source).expect("writing");
+    run(room.command(compilers().join("hearth-cc")).args(["-O2", "all.c", "-o", "all"])).expect(0);
+    let plan = ["plan", "--static", "--platform", "cxl-expander", "--fast", "1MiB", "-o", "all.toml", "--", "./all"];
+    let said = room.hearth(&plan).expect(0).stderr;
+    assert!(said.contains("only part of its calls were followed"), "{said}");
+    assert!(fs::read_to_string(room.path("all.toml")).expect("the plan").contains("f7 (all.c:"), "{said}");
+}
+
 /// A structure that is given back, and copied to the heap and from there, has the same pointers, field by field.
 #[test]
 fn pointers_in_structures_that_are_copied_are_followed() {

@@ -243,6 +243,9 @@ fn sites(count: usize) -> &'static str {
     if count == 1 { "site" } else { "sites" }
 }
 
+/// What is so of a program that was not gone through to its end.
+const CUT: &str = "part of its calls were followed (there are too many, or a recursion has no end that can be seen)";
+
 /// What the program's text says, and what had to be assumed.
 fn foreseen(command: &[String], with: &[(String, f64)], machine: &Platform) -> Result<(Observed, Vec<String>)> {
     let (program, arguments) = command.split_first().context("name the program after --")?;
@@ -260,12 +263,13 @@ fn foreseen(command: &[String], with: &[(String, f64)], machine: &Platform) -> R
             ),
             None => "give it the arguments of a real run behind --, or record a profile instead".to_string(),
         };
-        bail!("by its source {program} has nothing of 4 KiB or more to place; {remedy}");
+        let cut = if foreseen.cut { format!(", as far as {CUT}") } else { String::new() };
+        bail!("by its source {program} has nothing of 4 KiB or more to place{cut}; {remedy}");
     }
     let mut said =
         vec![format!("reckoned from the source of {program}, not measured; `hearth record` tells what it does")];
     if foreseen.cut {
-        said.push("its calls were not followed to the end (too many, or a recursion without one)".to_string());
+        said.push(format!("only {CUT}"));
     }
     if foreseen.sizes_unknown > 0 {
         let n = foreseen.sizes_unknown;

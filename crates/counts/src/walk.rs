@@ -18,9 +18,10 @@ const WORD: f64 = 8.0;
 const MOST_STRETCHES: usize = 64;
 /// Times the program is gone through: pointers that lie in what pointers lead to need one more for each step.
 const PASSES: usize = 4;
-/// Deeper calls are left out, and so are those after this many: what is asked there is asked rarely, or by a recursion that cannot be seen to end.
+/// Deeper calls are left out: what is asked there is asked rarely, or by a recursion that cannot be seen to end. So are all after so many calls, formulas and places
+/// looked at in one pass (some seconds' worth), as in interpreters, where nearly every function may call every other one.
 const DEEPEST: usize = 48;
-const MOST_CALLS: usize = 200_000;
+const MOST_STEPS: usize = 8_000_000;
 /// What runs more rarely is left out: the ways of errors.
 const RAREST: f64 = 1e-9;
 /// A loop that is gone through turn by turn may turn so often: those that double or halve something turn 64 times.
@@ -265,7 +266,7 @@ pub struct Walk<'a> {
     regions: usize,
     /// The loops that are being turned: function, number, turns.
     nest: Vec<(String, usize, f64)>,
-    calls: usize,
+    steps: usize,
     /// Calls were left out.
     pub cut: bool,
     /// Moments after which something is asked for of which nobody knows what it is.
@@ -300,7 +301,7 @@ impl<'a> Walk<'a> {
             turning: vec![],
             regions: 0,
             nest: vec![],
-            calls: 0,
+            steps: 0,
             cut: false,
             anything: BTreeSet::new(),
             astray: false,
@@ -339,7 +340,7 @@ impl<'a> Walk<'a> {
             }
         }
         for _ in 0..PASSES {
-            (self.calls, self.regions) = (0, 0);
+            (self.steps, self.regions) = (0, 0);
             self.cut = false;
             self.assumed.clear();
             self.anything.clear();
@@ -395,8 +396,8 @@ impl<'a> Walk<'a> {
     ) -> Value {
         let text: &'a Text = self.text;
         let Some(function) = text.functions.get(name) else { return Value::default() };
-        self.calls += 1;
-        if depth > DEEPEST || self.calls > MOST_CALLS {
+        self.steps += 1;
+        if depth > DEEPEST || self.steps > MOST_STEPS {
             self.cut = true;
             return Value::default();
         }
@@ -564,6 +565,7 @@ impl<'a> Walk<'a> {
     }
 
     fn value(&mut self, formula: &Formula, frame: &Frame<'_>) -> Value {
+        self.steps += 1;
         match formula {
             Formula::Number(n) => Value::of(*n),
             Formula::Given(n) => self.resting(frame.given.get(*n)),
@@ -715,6 +717,7 @@ impl<'a> Walk<'a> {
                 lacks = true;
                 continue;
             };
+            self.steps += cells.len();
             let mut points = false;
             let offset = at.number.map(|n| n as i64);
             // Where one of them is not known, it may be any.
@@ -750,6 +753,7 @@ impl<'a> Walk<'a> {
         for &source in &from.objects {
             let cells: Vec<(Option<i64>, Cell)> =
                 self.memory.get(&source).into_iter().flatten().map(|(o, cell)| (*o, cell.clone())).collect();
+            self.steps += cells.len() * to.objects.len();
             for &n in to.objects.iter().filter(|n| **n != source) {
                 if let Some(text) = self.text_of(source) {
                     self.copied.insert(n, text);
@@ -779,10 +783,12 @@ impl<'a> Walk<'a> {
             let from = value.number.filter(|_| !value.somewhere).map(|n| n as i64);
             for &n in &value.objects {
                 let cells = self.memory.entry(n).or_default();
+                self.steps += cells.len();
                 if from.is_some() {
                     cells.entry(from).or_default();
                 }
-                let behind = cells.iter_mut().filter_map(|(at, cell)| Some(((*at)? - from.unwrap_or(0), cell)));
+                let behind =
+                    cells.iter_mut().filter_map(|(at, cell)| Some(((*at)?.saturating_sub(from.unwrap_or(0)), cell)));
                 for (distance, cell) in behind.filter(|(distance, cell)| *distance >= 0 && !cell.read) {
                     let away = if distance == 0 { String::new() } else { format!("+{distance}") };
                     cell.unsure[0].get_or_insert_with(|| format!("{place}{which}{away}").into());
@@ -978,6 +984,7 @@ impl<'a> Walk<'a> {
     fn reaches(&mut self, given: &[Value], moments: &BTreeSet<usize>, keeps: bool, asks_kept: bool) {
         let first: Vec<usize> = given.iter().flat_map(|g| g.objects.iter().copied()).collect();
         let mut all = self.led_to(&first);
+        self.steps += all.len();
         // What calls back may do so at any time.
         let is_function = |n: &usize| match &self.objects[*n].kind {
             Kind::Variable(name) => self.text.functions.contains_key(name),
