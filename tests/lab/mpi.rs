@@ -70,16 +70,16 @@ fn a_daemon_knows_all_ranks() {
     let guided = r#""$hearth" lab mark on
         "$hearth" daemon --sampler lab --period 100 --interval 20ms --socket d.sock 2>daemon.txt &
         until "$hearth" status --socket d.sock >/dev/null 2>&1; do sleep 0.01; done
-        (until grep -q "turn 10" turns.txt; do sleep 0.01; done; "$hearth" status --json --socket d.sock >status.json) &
+        (until grep -q "turn 5" turns.txt; do sleep 0.01; done; "$hearth" status --json --socket d.sock >status.json) &
         status=$!
-        "$mpirun" -np 2 "$hearth" run --phases --socket d.sock -- "$turns" 12 1500000 90 2>turns.txt
+        "$mpirun" -np 2 "$hearth" run --phases --socket d.sock -- "$turns" 7 1500000 90 2>turns.txt
         wait $status
         "$hearth" stop --socket d.sock
         wait"#;
     run(&lab, "mpich", &["--placement", "first-touch", "--fast", "36MiB"], guided);
-    let told = turns(&lab, 12);
+    let told = turns(&lab, 7);
     let text = fs::read_to_string(lab.room.path("status.json")).expect("it was brought back");
-    println!("{} of 24 turns; {text}", told.iter().filter(|fast| **fast).count());
+    println!("{} of 14 turns; {text}", told.iter().filter(|fast| **fast).count());
     let status: Value = serde_json::from_str(&text).expect("JSON");
     let ranks = status["programs"].as_array().expect("programs");
     let known =
