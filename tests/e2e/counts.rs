@@ -16,8 +16,7 @@ fn phases_may_use_all_that_a_loop_chooses_among() {
                   \x20 for (int k = 0; k < 20; k++) {\n    hearth_phase(\"a\");\n    double *r = k & 1 ? x : y;\n\
                   \x20   for (long i = 0; i < N; i++) sum += r[i];\n  }\n  return sum != 0;\n}\n";
     fs::write(room.path("turns.c"), source).expect("writing");
-    fs::write(room.path("mark.c"), "int hearth_phase(const char *name) { return !name; }\n").expect("writing");
-    run(room.command("gcc").args(["-c", "mark.c"])).expect(0);
+    marks(&room);
     for level in ["-O0", "-O2"] {
         run(room.command(compilers().join("hearth-cc")).args([level, "turns.c", "mark.o", "-o", "turns"])).expect(0);
         let told = room.hearth(&["sites", "--phases", "turns"]).expect(0).stdout;
@@ -53,8 +52,7 @@ fn sizes_come_from_the_environment() {
 #[test]
 fn marks_of_cpp_and_fortran_begin_phases() {
     let room = Room::new();
-    fs::write(room.path("mark.c"), "int hearth_phase(const char *name) { return !name; }\n").expect("writing");
-    run(room.command("gcc").args(["-c", "mark.c"])).expect(0);
+    marks(&room);
     let told = |compiler: &str, source: &str, options: &[&str]| {
         let source = workspace().join("tests/programs").join(source).display().to_string();
         let mut command = room.command(compilers().join(compiler));
@@ -389,11 +387,16 @@ fn phases_say_what_they_may_use() {
     assert!(ended.stderr.contains("was not built by hearth-cc"), "{}", ended.stderr);
 }
 
+/// Where marks lead that nobody listens to: `mark.o`.
+fn marks(room: &Room) {
+    fs::write(room.path("mark.c"), "int hearth_phase(const char *name) { return !name; }\n").expect("writing");
+    run(room.command("gcc").args(["-c", "mark.c"])).expect(0);
+}
+
 /// What a program with marks says of its phases: the lines in which that is allocated which each may ask for; 0: anything.
 fn phases_of(room: &Room, compiler: &str, options: &[&str], name: &str, source: &str) -> Vec<(String, BTreeSet<u32>)> {
     fs::write(room.path(name), source).expect("writing");
-    fs::write(room.path("mark.c"), "int hearth_phase(const char *name) { return !name; }\n").expect("writing");
-    run(room.command("gcc").args(["-c", "mark.c"])).expect(0);
+    marks(room);
     run(room.command(compilers().join(compiler)).args(options).args(["-c", name, "-o", "app.o"])).expect(0);
     // Debian has the library of OpenMP of its usual clang only.
     run(room.command("clang++").args(["-fopenmp", "app.o", "mark.o", "-o", "app"])).expect(0);

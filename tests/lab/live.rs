@@ -44,7 +44,7 @@ fn hot_objects_come_to_fast_memory_by_themselves() {
 fn objects_that_come_and_go_are_not_held_up() {
     let lab = Lab::enter_beside();
     let churn = |placement: &str| {
-        let options = ["--placement", placement, "--fast", "25%", "--roi", "marks"];
+        let options = ["--placement", placement, "--fast", "17MiB", "--roi", "marks"];
         let (ended, figures) = lab.run(&options, &[&program("churn"), "10000"]);
         assert_eq!(ended.stdout.lines().next(), Some("right"), "{}", ended.stdout);
         (figures["guest_ns"].as_f64().expect("a time"), figures["landing"].clone())
