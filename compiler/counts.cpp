@@ -98,6 +98,11 @@ void note(IRBuilder<> &b, StringRef name) {
   b.CreateCall(nowhere);
 }
 
+// A function that is called somewhere else, nobody can say when and with what.
+void call_elsewhere(IRBuilder<> &b, Value *function) {
+  b.CreateCall(b.GetInsertBlock()->getModule()->getOrInsertFunction(".elsewhere", FunctionType::get(b.getVoidTy(), {b.getPtrTy()}, false)), {function});
+}
+
 // Memory for a task, which the runtime would have allocated: what it has of its own, and behind it what it shares, whose address it begins with.
 Value *room_for_task(CallInst *alloc) {
   auto *own = dyn_cast<ConstantInt>(alloc->getArgOperand(3)), *shared = dyn_cast<ConstantInt>(alloc->getArgOperand(4));
@@ -125,29 +130,34 @@ void unroll_openmp(Module &m) {
     Type *type = call->getType();
     if (name == "__kmpc_fork_call" || name == "__kmpc_fork_call_if" || name == "__kmpc_fork_teams") {
       unsigned first = name == "__kmpc_fork_call_if" ? 4 : 3;
-      if (auto *body = dyn_cast<Function>(call->getArgOperand(2)->stripPointerCasts())) {
+      auto *body = dyn_cast<Function>(call->getArgOperand(2)->stripPointerCasts());
+      if (body && body->arg_size() == call->arg_size() - first + 2) {
         IRBuilder<> entry(&*call->getFunction()->getEntryBlock().getFirstInsertionPt());
         Value *thread = entry.CreateAlloca(b.getInt32Ty());
         b.CreateStore(b.getInt32(0), thread);
         SmallVector<Value *> given = {thread, thread};
         for (unsigned i = first; i < call->arg_size(); i++)
           given.push_back(call->getArgOperand(i));
-        if (body->arg_size() == given.size()) {
-          note(b, FORKS);
-          CallInst *direct = b.CreateCall(body, given);
-          direct->setDebugLoc(call->getDebugLoc());
-          note(b, JOINS);
-        }
+        note(b, FORKS);
+        CallInst *direct = b.CreateCall(body, given);
+        direct->setDebugLoc(call->getDebugLoc());
+        note(b, JOINS);
+      } else {
+        call_elsewhere(b, call->getArgOperand(2));
       }
-    } else if (name == "__kmpc_omp_task_alloc") {
+    } else if (name == "__kmpc_omp_task_alloc" || name == "__kmpc_omp_target_task_alloc") {
       // (loc, thread, flags, bytes, bytes of what it shares, body)
-      if (Value *room = room_for_task(call)) {
-        tasks[room] = dyn_cast<Function>(call->getArgOperand(5)->stripPointerCasts());
+      auto *body = dyn_cast<Function>(call->getArgOperand(5)->stripPointerCasts());
+      Value *room = body && body->arg_size() == 2 ? room_for_task(call) : nullptr;
+      if (room) {
+        tasks[room] = body;
         call->replaceAllUsesWith(room);
+      } else {
+        call_elsewhere(b, call->getArgOperand(5));
       }
-    } else if (name == "__kmpc_omp_task" || name == "__kmpc_omp_task_with_deps" || name == "__kmpc_taskloop") {
+    } else if (name == "__kmpc_omp_task" || name == "__kmpc_omp_task_with_deps" || name.starts_with("__kmpc_taskloop")) {
       // Of a loop the task holds the bounds of all that is to do.
-      if (Function *body = tasks.lookup(call->getArgOperand(2)); body && body->arg_size() == 2) {
+      if (Function *body = tasks.lookup(call->getArgOperand(2))) {
         CallInst *direct = b.CreateCall(body, {b.getInt32(0), call->getArgOperand(2)});
         direct->setDebugLoc(call->getDebugLoc());
       }

@@ -453,6 +453,9 @@ fn phases_may_use_what_control_comes_to_otherwise() {
         {
             let told = asked(compiler, name, source);
             assert!(uses(&told, "deep", y - 1) && uses(&told, "deep", y), "{level}: {told:?}");
+            let named: Vec<bool> =
+                told.iter().filter(|(m, _)| m != "deep").map(|(_, uses)| uses.contains(&y)).collect();
+            assert_eq!(named, [true; 2], "{level}: of all phases each may be the last one: {told:?}");
             assert!(uses(&told, "third", y + 1), "{level}: {told:?}");
         }
     }

@@ -103,7 +103,7 @@ pub fn known(name: &str) -> Option<Known> {
 pub fn leaves(name: &str, n: usize) -> bool {
     // Descriptors of Flang's tell where an array is, which they still do when it has been read.
     if let Some(what) = name.strip_prefix("_FortranA") {
-        return !what.contains("Input");
+        return !what.contains("Input") || what.contains("Descriptor");
     }
     let name = name.to_ascii_lowercase();
     let Some(operation) = name.strip_prefix("pmpi_").or_else(|| name.strip_prefix("mpi_")) else { return false };
@@ -203,6 +203,7 @@ mod tests {
             ("MPI_Allreduce", 1, false),
             ("MPI_Comm_rank", 1, false),
             ("_FortranAioInputInteger", 1, false),
+            ("_FortranAioInputDescriptor", 1, true),
             ("_FortranASumReal8", 0, true),
             ("read", 1, false),
         ] {

@@ -12,6 +12,9 @@
 //! - `L n`: call paths have so many positions at most.
 //! - `G name bytes`, `K name offset number`, `A name offset target distance`: a variable, and numbers and pointers that it holds at the start; `T name text`: a text.
 //!
+//! Names of calls that begin with a dot are no function's: `.fork` and `.join` stand around a parallel region, `.asm` is inline assembly, and `.elsewhere` is given a
+//! function that is called at some time.
+//!
 //! Moments are the calls after which something happens: -1 is the function's own beginning, [`ANY`] any call of the program.
 
 use crate::formula::Formula;
