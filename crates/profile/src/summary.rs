@@ -23,6 +23,8 @@ const MIN_INTERVAL_NS: u64 = 10_000_000;
 const LIVES: usize = 32;
 /// Objects of a site whose beginnings are told one by one: as many as there may be intervals.
 const STARTS: usize = MAX_INTERVALS as usize;
+/// The share of the misses up to which a site that is visited most counts as one that the cache holds.
+const IN_CACHE: f64 = 0.01;
 
 /// What the objects of a site add up to.
 #[derive(Clone, Default)]
@@ -736,7 +738,12 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
     }
     let sampler_error = match &gathered.counted {
         Some(counted) => counted.error(sites.first().map_or(0, |s| s.samples)),
-        None => sampler_error(&sites, gathered.samples),
+        None => {
+            let (llc, origin) = db.query_row("SELECT llc, llc_origin FROM machine", [], |r| {
+                Ok((Bytes(unsigned(r, 0)?), r.get::<_, String>(1)?))
+            })?;
+            sampler_error(&sites, gathered.samples, llc, &origin)
+        }
     };
     let rest = gathered.counted.as_ref().and_then(|c| c.rest.as_ref()).map(|e| Asked {
         load_misses: e.load_misses,
@@ -778,13 +785,22 @@ pub(crate) fn observed(db: &Connection) -> Result<Observed> {
     })
 }
 
-fn sampler_error(sites: &[SiteUse], visits: u64) -> String {
+/// What the estimates rest on, and how far off that alone leaves them.
+fn sampler_error(sites: &[SiteUse], visits: u64, llc: Bytes, origin: &str) -> String {
     let Some(hottest) = sites.first().filter(|s| visits > 0 && s.samples > 0) else { return String::new() };
     // Visits are counts of independent armings: the relative error of n of them is 1 / sqrt(n).
-    format!(
-        "estimated from {visits} page visits and a model of the last-level cache; the hottest site rests on {} visits, \
-         which alone leaves an error of {:.0} %",
+    let mut said = format!(
+        "estimated from {visits} page visits and a model of the last-level cache of {llc} ({origin}); the hottest site \
+         rests on {} visits, which alone leaves an error of {:.0} %",
         hottest.samples,
         100.0 / (hottest.samples as f64).sqrt()
-    )
+    );
+    let misses: f64 = sites.iter().map(SiteUse::misses).sum();
+    if let Some(most) = sites.iter().max_by_key(|s| s.samples).filter(|s| s.misses() <= IN_CACHE * misses) {
+        said += &format!(
+            "; most visits were to {}, which has room in that cache (--llc reckons with another size)",
+            most.site.label()
+        );
+    }
+    said
 }

@@ -12,6 +12,11 @@ use profile::{
 use std::path::{Path, PathBuf};
 
 fn create(path: &Path) -> Result<Writer, profile::Error> {
+    create_with(path, 1 << 20)
+}
+
+/// A profile of the page-fault sampler on a machine with a last-level cache of this many bytes.
+fn create_with(path: &Path, llc: u64) -> Result<Writer, profile::Error> {
     let run = Run {
         command: vec!["./app".into(), "two words".into()],
         cwd: "/home/me".into(),
@@ -23,12 +28,12 @@ fn create(path: &Path) -> Result<Writer, profile::Error> {
         epoch_ns: 5,
         tiers: vec![],
     };
-    create_run(path, &run)
+    create_run(path, &run, llc)
 }
 
-fn create_run(path: &Path, run: &Run) -> Result<Writer, profile::Error> {
+fn create_run(path: &Path, run: &Run, llc: u64) -> Result<Writer, profile::Error> {
     let machine =
-        Machine { platform: None, cpu: "a CPU".into(), kernel: "6.1".into(), llc: 1 << 20, llc_origin: Origin::User };
+        Machine { platform: None, cpu: "a CPU".into(), kernel: "6.1".into(), llc, llc_origin: Origin::User };
     Writer::create(path, run, &machine)
 }
 
@@ -45,7 +50,7 @@ fn counting(path: &Path, period: u64, tiers: Vec<PlannedTier>) -> Writer {
         epoch_ns: 0,
         tiers,
     };
-    create_run(path, &run).unwrap()
+    create_run(path, &run, 1 << 20).unwrap()
 }
 
 /// Two seconds of a program with a stream, an object freed and allocated again, and one that nobody touches.
@@ -152,6 +157,24 @@ fn what_is_written_is_observed() {
     assert_eq!((live(5), live(30), live(65), live(80)), (8 << 20, (8 << 20) + 10_000, (8 << 20) + 20_000, 8 << 20));
     let by_time: f64 = o.timeline.iter().flat_map(|p| &p.misses).map(|m| m.1).sum();
     assert!((by_time / misses - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_the_cache_holds_is_named() {
+    let error = |llc: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.hearth");
+        let mut w = create_with(&path, llc).unwrap();
+        fill(&mut w);
+        w.finish(Nanos(2_000_000_000), "exit 0").unwrap();
+        profile::open(path).unwrap().observed().unwrap().sampler_error
+    };
+    let rests = "estimated from 200 page visits and a model of the last-level cache of";
+    let (small, large) = (error(1 << 20), error(1 << 30));
+    assert!(small.starts_with(&format!("{rests} 1 MiB (user); the hottest site rests on 200 visits")), "{small}");
+    assert!(!small.contains("has room"), "{small}");
+    let held = "; most visits were to inlined (app.c:3), which has room in that cache (--llc reckons with another size)";
+    assert!(large.starts_with(&format!("{rests} 1 GiB (user)")) && large.ends_with(held), "{large}");
 }
 
 /// Residency is read now and then: an object that was touched after the last reading is larger than nothing.
