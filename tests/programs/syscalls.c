@@ -579,7 +579,9 @@ static int started(int argc, char **argv) {
 }
 static int programs(void) {
     char **argv = placed(0), *path = placed(1), **env = placed(2), *text = (char *)medium, *variable = placed(3);
-    REQUIRE(readlink("/proc/self/exe", path, 4000) > 0);
+    ssize_t length = readlink("/proc/self/exe", path, 4000);
+    REQUIRE(length > 0);
+    path[length] = 0;
     strcpy(text, "--started");
     strcpy(text + 5000, "first");
     for (int i = 0; i < 100000; i++) text[10000 + i] = 'a' + i % 26;
