@@ -220,7 +220,7 @@ fn the_page_fault_sampler_sees_static_variables_and_mappings() {
     let room = Room::new();
     // With a cache that holds neither.
     let options = ["--sampler", "page-fault", "--llc", "4MiB", "--overhead", "20"];
-    room.record(&options, "k.hearth", &[&program("kinds"), "150"]).expect(0);
+    room.record(&options, "k.hearth", &[&program("kinds"), "80"]).expect(0);
     let observed = room.observed("k.hearth");
     let misses = |s: &SiteUse| s.load_misses + s.store_misses;
     let all: f64 = observed.sites.iter().map(misses).sum();
