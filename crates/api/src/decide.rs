@@ -161,12 +161,12 @@ pub fn together(machine: &Machine, requests: &[(usize, &Wish)], room: &[u64]) ->
 
 /// The decision, or the nearest one for which there is room; itself if there is none for any.
 pub fn fitting(wanted: Decision, bytes: usize, tiers: usize, mut room: impl FnMut(usize, usize) -> bool) -> Decision {
-    let mut fits = |d: &Decision| d.shares(bytes).all(|(tier, bytes)| room(tier, bytes));
+    let fits = |d: &Decision| d.shares(bytes).all(|(tier, bytes)| room(tier, bytes));
     let whole = |tier: Option<usize>| Decision { rank: wanted.rank, ..Decision::whole(tier) };
     let Some(tier) = wanted.tier else { return wanted };
     let others = order(tier, tiers).map(|t| whole(Some(t)));
     let rest = wanted.rest.map(|rest| whole(Some(rest)));
-    [Some(wanted), rest].into_iter().flatten().chain(others).find(|d| fits(d)).unwrap_or(wanted)
+    [Some(wanted), rest].into_iter().flatten().chain(others).find(fits).unwrap_or(wanted)
 }
 
 #[cfg(test)]

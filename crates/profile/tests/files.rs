@@ -32,8 +32,7 @@ fn create_with(path: &Path, llc: u64) -> Result<Writer, profile::Error> {
 }
 
 fn create_run(path: &Path, run: &Run, llc: u64) -> Result<Writer, profile::Error> {
-    let machine =
-        Machine { platform: None, cpu: "a CPU".into(), kernel: "6.1".into(), llc, llc_origin: Origin::User };
+    let machine = Machine { platform: None, cpu: "a CPU".into(), kernel: "6.1".into(), llc, llc_origin: Origin::User };
     Writer::create(path, run, &machine)
 }
 
@@ -173,7 +172,8 @@ fn what_the_cache_holds_is_named() {
     let (small, large) = (error(1 << 20), error(1 << 30));
     assert!(small.starts_with(&format!("{rests} 1 MiB (user); the hottest site rests on 200 visits")), "{small}");
     assert!(!small.contains("has room"), "{small}");
-    let held = "; most visits were to inlined (app.c:3), which has room in that cache (--llc reckons with another size)";
+    let held =
+        "; most visits were to inlined (app.c:3), which has room in that cache (--llc reckons with another size)";
     assert!(large.starts_with(&format!("{rests} 1 GiB (user)")) && large.ends_with(held), "{large}");
 }
 
