@@ -3,7 +3,7 @@
 use crate::symbols;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use model::{Module, SourceLine};
-use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionKind};
+use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SectionKind, SymbolKind};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -43,6 +43,32 @@ pub fn return_addresses(file: &Path) -> Result<Vec<u64>, String> {
     Ok(found)
 }
 
+/// The addresses after all jumps that leave their function, ascending: what a function ends with that calls another one last.
+pub fn jumps_away(file: &Path) -> Result<Vec<u64>, String> {
+    let (mut functions, mut found) = (Vec::new(), Vec::new());
+    each_instruction(file, |elf, i| {
+        if functions.is_empty() {
+            let text =
+                elf.symbols().chain(elf.dynamic_symbols()).filter(|s| s.kind() == SymbolKind::Text && s.size() > 0);
+            functions = text.map(|s| (s.address(), s.address() + s.size())).collect();
+            functions.sort_unstable();
+        }
+        let function =
+            |at: u64| functions.partition_point(|f| f.0 <= at).checked_sub(1).filter(|&n| at < functions[n].1);
+        let away = match (i.mnemonic(), i.op0_kind()) {
+            (Mnemonic::Jmp, OpKind::NearBranch64) => function(i.ip()) != function(i.near_branch_target()),
+            // By way of the global offset table.
+            (Mnemonic::Jmp, OpKind::Memory) => i.is_ip_rel_memory_operand(),
+            _ => false,
+        };
+        if away {
+            found.push(i.next_ip());
+        }
+    })?;
+    found.sort_unstable();
+    Ok(found)
+}
+
 /// A call of an allocator, as debug information has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
@@ -54,7 +80,14 @@ pub struct Allocation {
 
 /// The calls of allocators in a module, in the order of its code. Calls through pointers are not among them.
 pub fn that_allocate(module: &Module) -> Result<Vec<Allocation>, String> {
-    let file = Path::new(&module.path);
+    let found = allocating(Path::new(&module.path))?;
+    let offsets: Vec<u64> = found.iter().map(|(after, _)| *after).collect();
+    let sources = symbols::symbolize(module, &offsets)?;
+    Ok(found.into_iter().zip(sources).map(|((_, allocator), source)| Allocation { allocator, source }).collect())
+}
+
+/// Where the calls of allocators return to, and which one each calls.
+pub fn allocating(file: &Path) -> Result<Vec<(u64, String)>, String> {
     // A call goes to the procedure linkage table, and from there by way of an entry of the global offset table that a relocation names; or the call itself does.
     let (mut entries, mut stubs, mut calls) = (HashMap::new(), HashMap::new(), BTreeMap::new());
     each_instruction(file, |elf, i| {
@@ -78,13 +111,7 @@ pub fn that_allocate(module: &Module) -> Result<Vec<Allocation>, String> {
     })?;
     // A stub may begin with a landing pad of four bytes.
     let named = |target: u64| stubs.get(&target).or_else(|| stubs.get(&(target + 4))).cloned();
-    let found: Vec<(u64, String)> = calls
-        .into_iter()
-        .filter_map(|(after, (target, name))| Some((after, name.or_else(|| named(target))?)))
-        .collect();
-    let offsets: Vec<u64> = found.iter().map(|(after, _)| *after).collect();
-    let sources = symbols::symbolize(module, &offsets)?;
-    Ok(found.into_iter().zip(sources).map(|((_, allocator), source)| Allocation { allocator, source }).collect())
+    Ok(calls.into_iter().filter_map(|(after, (target, name))| Some((after, name.or_else(|| named(target))?))).collect())
 }
 
 /// Allocators by the address of their entry in the global offset table.

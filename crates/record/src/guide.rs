@@ -5,8 +5,9 @@
 //! section VI).
 
 use crate::annotated::Table;
-use crate::{Error, annotated, rebuilt, statics, translate};
-use model::{Module, Plan, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind};
+use crate::rebuilt::Calls;
+use crate::{Error, annotated, inlined, rebuilt, statics, translate};
+use model::{Frame, Module, Plan, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind};
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt;
@@ -44,7 +45,19 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
     let table = annotated::linked(program).unwrap_or_default();
     // Where positions cannot be heard sites are call stacks, as in any other program; that is said at the end of the run.
     let heard = !table.is_empty() && annotated::is_heard(program);
-    let translated = heard.then(|| translate::to_positions(plan, program, &table)).flatten();
+    let mut calls = if heard { BTreeMap::new() } else { rebuilt_modules(plan, program)? };
+    let otherwise: Vec<Module> =
+        calls.iter().filter(|(was, calls)| is_otherwise(plan, was, calls)).map(|(was, _)| was.clone()).collect();
+    let translated = match heard {
+        true => translate::to_positions(plan, program, &table),
+        false => {
+            let rebuilt = calls.iter().filter(|(was, _)| otherwise.contains(was));
+            let rebuilt = rebuilt.map(|(was, calls)| {
+                Ok(inlined::Rebuilt { was, calls, jumps: rebuilt::jumps(&calls.module).map_err(Error)? })
+            });
+            inlined::to_stacks(plan, &rebuilt.collect::<Result<Vec<_>, Error>>()?)
+        }
+    };
     let plan = match &translated {
         None => plan,
         Some(translated) => {
@@ -100,13 +113,29 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
         }
         let stacks = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).map(|s| (s.id, &s.frames));
         // Of a region's function there is no call to find it by.
-        let calls = plan.phases.iter().filter(|p| p.is_of_mpi()).map(|p| (p.begins, &p.frames));
+        let operations = plan.phases.iter().filter(|p| p.is_of_mpi()).map(|p| (p.begins, &p.frames));
         let frames: Vec<_> = stacks
-            .chain(calls)
+            .chain(operations)
             .flat_map(|(id, frames)| frames.iter().map(move |f| (id, f)))
             .filter(|(_, f)| f.module.as_ref() == Some(module))
             .collect();
-        let found = rebuilt::find(&now, frames.iter().map(|(_, f)| *f)).map_err(Error)?;
+        // Its frames have new names, so that none may have an old one.
+        if translated.is_some() && otherwise.contains(module) {
+            for (site, _) in frames {
+                lost.entry(site).or_insert_with(|| {
+                    format!(
+                        "no stack of calls in {}, which was compiled otherwise, has the lines of its own",
+                        now.name()
+                    )
+                });
+            }
+            continue;
+        }
+        let found = match calls.remove(module) {
+            Some(calls) => calls,
+            None => Calls::of(&now).map_err(Error)?,
+        };
+        let found = found.find(frames.iter().map(|(_, f)| *f));
         let (old_key, new_key) = (key(module), key(&now));
         let share: BTreeMap<SiteId, f64> = plan.sites.iter().map(|s| (s.id, s.miss_share)).collect();
         let mut heat: HashMap<u64, f64> = HashMap::new();
@@ -188,6 +217,30 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
     let plan = plan.clone();
     let (origins, absorbed) = translated.map(|t| (t.origins, t.absorbed)).unwrap_or_default();
     Ok(Guide { plan, origins, image, notes, absorbed, lost })
+}
+
+/// The modules of a plan that were rebuilt since, of those in which call stacks have frames with a source form; each with its calls as they are now.
+fn rebuilt_modules(plan: &Plan, program: &Path) -> Result<BTreeMap<Module, Calls>, Error> {
+    let mut all = BTreeMap::new();
+    for module in modules(plan) {
+        let now = file_of(&module, program).and_then(|file| rebuilt::identity(&file).ok());
+        let Some(now) = now.filter(|now| now.build_id != module.build_id && !module.is_source()) else { continue };
+        if frames_in(plan, &module).any(|f| !f.source.is_empty()) {
+            all.insert(module, Calls::of(&now).map_err(Error)?);
+        }
+    }
+    Ok(all)
+}
+
+/// Whether it takes whole call stacks to find those of a plan again in a module that was rebuilt: other functions are inlined, or there are other calls on their lines.
+fn is_otherwise(plan: &Plan, was: &Module, calls: &Calls) -> bool {
+    !calls.pairs(frames_in(plan, was))
+}
+
+/// The frames of a plan's call stacks that lie in a module.
+fn frames_in<'a>(plan: &'a Plan, module: &Module) -> impl Iterator<Item = &'a Frame> {
+    let stacks = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).flat_map(|s| &s.frames);
+    stacks.filter(|f| f.module.as_ref() == Some(module))
 }
 
 /// Of several old offsets that are one new offset the hottest one, by the new offset.
@@ -412,7 +465,7 @@ fn check_tiers(tiers: &[PlannedTier], notes: &mut Vec<String>) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Bytes, Frame};
+    use model::Bytes;
 
     fn plan() -> Plan {
         let me = std::env::current_exe().unwrap();

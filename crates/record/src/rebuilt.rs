@@ -5,11 +5,11 @@
 //! levels. Where one line holds several calls, the order of their addresses decides. A module without line
 //! information cannot be matched after a rebuild.
 
-use crate::calls::return_addresses;
+use crate::calls::{allocating, jumps_away, return_addresses};
 use crate::symbols;
 use model::{Frame, Module, SourceLine};
 use object::Object;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
 /// A file as a module: its path and build id.
@@ -20,48 +20,88 @@ pub fn identity(file: &Path) -> Result<Module, String> {
     Ok(Module { path: file.display().to_string(), build_id: id.iter().map(|b| format!("{b:02x}")).collect() })
 }
 
-/// For each of the frames' old offsets: the offset in the rebuilt module, or why there is none.
-pub fn find<'a>(
-    now: &Module,
-    frames: impl Iterator<Item = &'a Frame>,
-) -> Result<BTreeMap<u64, Result<u64, String>>, String> {
-    let mut found = BTreeMap::new();
-    // Old offsets by source form.
-    let mut wanted: HashMap<&[SourceLine], BTreeSet<u64>> = HashMap::new();
-    for frame in frames {
-        if frame.source.is_empty() {
-            found.insert(frame.offset, Err(format!("{} has no symbols to find its frames by", now.name())));
-        } else {
-            wanted.entry(&frame.source).or_default().insert(frame.offset);
+/// The calls of a module: where each returns to, and its source form.
+#[derive(Debug)]
+pub struct Calls {
+    /// The module.
+    pub module: Module,
+    /// Ascending by address.
+    pub all: Vec<(u64, Vec<SourceLine>)>,
+    /// Which of them call an allocator.
+    pub allocating: HashSet<u64>,
+}
+
+/// Where functions of a module end with a call that leaves no frame of theirs: the source forms of these jumps.
+///
+/// # Errors
+/// One sentence: the file cannot be read.
+pub fn jumps(module: &Module) -> Result<Vec<Vec<SourceLine>>, String> {
+    symbols::symbolize(module, &jumps_away(Path::new(&module.path))?)
+}
+
+impl Calls {
+    /// Reads the code of a module, and its debug information.
+    ///
+    /// # Errors
+    /// One sentence: the file cannot be read.
+    pub fn of(module: &Module) -> Result<Calls, String> {
+        let file = Path::new(&module.path);
+        let addresses = return_addresses(file)?;
+        let sources = symbols::symbolize(module, &addresses)?;
+        let allocating = allocating(file)?.into_iter().map(|(after, _)| after).collect();
+        Ok(Calls { module: module.clone(), all: addresses.into_iter().zip(sources).collect(), allocating })
+    }
+
+    /// Whether each line of the frames has as many calls as the frames have, so that the order of their addresses tells which is which.
+    pub fn pairs<'a>(&self, frames: impl Iterator<Item = &'a Frame>) -> bool {
+        let mut counts: HashMap<&[SourceLine], (BTreeSet<u64>, usize)> = HashMap::new();
+        for frame in frames {
+            counts.entry(&frame.source).or_default().0.insert(frame.offset);
         }
-    }
-    if wanted.is_empty() {
-        return Ok(found);
-    }
-    let candidates = return_addresses(Path::new(&now.path))?;
-    let mut by_source: HashMap<&[SourceLine], Vec<u64>> = HashMap::new();
-    let sources = symbols::symbolize(now, &candidates)?;
-    for (offset, source) in candidates.iter().zip(&sources) {
-        if wanted.contains_key(source.as_slice()) {
-            by_source.entry(source.as_slice()).or_default().push(*offset);
+        for (_, source) in &self.all {
+            if let Some((_, now)) = counts.get_mut(source.as_slice()) {
+                *now += 1;
+            }
         }
+        counts.values().all(|(old, now)| old.len() == *now)
     }
-    for (source, old) in wanted {
-        let new = by_source.get(source).map(Vec::as_slice).unwrap_or_default();
-        let lines_known = source.iter().any(|l| l.line != 0);
-        for (i, old_offset) in old.iter().enumerate() {
-            let answer = match new.get(i).or(new.last()) {
-                None => Err(format!("{} is no longer in {}", source[0], now.name())),
-                // Without lines, all calls of a function look alike.
-                Some(_) if !lines_known && new.len() != old.len() => {
-                    Err(format!("{} has no lines to tell the calls in {} apart", now.name(), source[0].function))
-                }
-                Some(&offset) => Ok(offset),
-            };
-            found.insert(*old_offset, answer);
+
+    /// For each of the frames' old offsets: the offset in this module, which is their former one's rebuilt, or why there is none.
+    pub fn find<'a>(&self, frames: impl Iterator<Item = &'a Frame>) -> BTreeMap<u64, Result<u64, String>> {
+        let now = self.module.name();
+        let mut found = BTreeMap::new();
+        // Old offsets by source form.
+        let mut wanted: HashMap<&[SourceLine], BTreeSet<u64>> = HashMap::new();
+        for frame in frames {
+            if frame.source.is_empty() {
+                found.insert(frame.offset, Err(format!("{now} has no symbols to find its frames by")));
+            } else {
+                wanted.entry(&frame.source).or_default().insert(frame.offset);
+            }
         }
+        let mut by_source: HashMap<&[SourceLine], Vec<u64>> = HashMap::new();
+        for (offset, source) in &self.all {
+            if wanted.contains_key(source.as_slice()) {
+                by_source.entry(source.as_slice()).or_default().push(*offset);
+            }
+        }
+        for (source, old) in wanted {
+            let new = by_source.get(source).map(Vec::as_slice).unwrap_or_default();
+            let lines_known = source.iter().any(|l| l.line != 0);
+            for (i, old_offset) in old.iter().enumerate() {
+                let answer = match new.get(i).or(new.last()) {
+                    None => Err(format!("{} is no longer in {now}", source[0])),
+                    // Without lines, all calls of a function look alike.
+                    Some(_) if !lines_known && new.len() != old.len() => {
+                        Err(format!("{now} has no lines to tell the calls in {} apart", source[0].function))
+                    }
+                    Some(&offset) => Ok(offset),
+                };
+                found.insert(*old_offset, answer);
+            }
+        }
+        found
     }
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -104,7 +144,7 @@ mod tests {
         assert_eq!(frames.len(), 4, "malloc in one, one twice in two, two in main");
         let new = compile(dir.path(), "new", "int more(int x) { return x * 3; }\nchar room[100];");
         assert_ne!(old.build_id, new.build_id);
-        let found = find(&new, frames.iter()).unwrap();
+        let found = Calls::of(&new).unwrap().find(frames.iter());
         let new_sources: Vec<_> = frames
             .iter()
             .map(|f| symbols::symbolize(&new, &[*found[&f.offset].as_ref().unwrap()]).unwrap().remove(0))

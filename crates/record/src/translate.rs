@@ -16,7 +16,7 @@ use wire::identity;
 /// Most positions of a path, as `compiler/sites.cpp` keeps.
 const LAYERS: usize = 3;
 
-/// A plan for an annotated program.
+/// A plan whose sites were found again in another build.
 #[derive(Debug)]
 pub struct Translated {
     /// The plan.
@@ -29,59 +29,85 @@ pub struct Translated {
     pub note: String,
 }
 
+/// What sites of a plan are in another build.
+#[derive(Default)]
+pub(crate) struct Again {
+    /// The sites of the build, by those of the plan.
+    pub(crate) now: HashMap<SiteId, Vec<PlannedSite>>,
+    /// Those of which nothing is left that is not a hotter one's, and which that is.
+    absorbed: BTreeMap<SiteId, SiteId>,
+}
+
+impl Again {
+    /// `may_be`: the sites of the build that one of the plan may be, with their frames; none: it is what it was. Of several that may be one the one with the most
+    /// misses decides.
+    pub(crate) fn of(plan: &Plan, may_be: impl Fn(&PlannedSite) -> Vec<(SiteId, Vec<Frame>)>) -> Again {
+        let mut order: Vec<&PlannedSite> = plan.sites.iter().collect();
+        order.sort_by(|a, b| b.miss_share.total_cmp(&a.miss_share));
+        let (mut again, mut taken) = (Again::default(), HashMap::new());
+        for site in order {
+            let mut hotter = None;
+            for (id, frames) in may_be(site) {
+                if let Some(&by) = taken.get(&id) {
+                    hotter = Some(by);
+                    continue;
+                }
+                taken.insert(id, site.id);
+                again.now.entry(site.id).or_default().push(PlannedSite { id, frames, ..site.clone() });
+            }
+            if let Some(by) = hotter.filter(|_| !again.now.contains_key(&site.id)) {
+                again.absorbed.insert(site.id, by);
+            }
+        }
+        again
+    }
+
+    /// The plan for the build, with these phases. `found` says how its sites were found, after how many of how many they were.
+    pub(crate) fn plan(&self, plan: &Plan, phases: Vec<PlannedPhase>, found: &str) -> Translated {
+        let left = plan.sites.iter().filter(|s| !self.absorbed.contains_key(&s.id));
+        let sites = left.flat_map(|s| self.now.get(&s.id).cloned().unwrap_or_else(|| vec![s.clone()])).collect();
+        let hotter = match self.absorbed.len() {
+            0 => String::new(),
+            n => format!("; {n} share a line with a hotter one, which decides"),
+        };
+        let of = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).count();
+        let note = format!("{} of {of} planned sites were found {found}{hotter}", self.now.len() + self.absorbed.len());
+        let origins = self.now.iter().flat_map(|(from, to)| to.iter().map(|s| (s.id, *from))).collect();
+        let label =
+            |id: SiteId| plan.sites.iter().find(|s| s.id == id).map_or_else(|| id.to_string(), |s| s.label.clone());
+        let absorbed = plan.sites.iter().filter_map(|s| Some((s.clone(), label(*self.absorbed.get(&s.id)?)))).collect();
+        Translated { plan: Plan { sites, phases, ..plan.clone() }, origins, absorbed, note }
+    }
+
+    /// A phase that moves what its objects are in the build.
+    pub(crate) fn moves(&self, phase: &PlannedPhase) -> PlannedPhase {
+        let of = |m: &PlannedMove| match self.now.get(&m.site) {
+            None => vec![m.clone()],
+            Some(sites) => sites.iter().map(|s| PlannedMove { site: s.id, ..m.clone() }).collect(),
+        };
+        PlannedPhase { moves: phase.moves.iter().flat_map(of).collect(), ..phase.clone() }
+    }
+}
+
 /// The plan for an annotated program, of these positions; `None`: no site has to be found again.
 pub fn to_positions(plan: &Plan, program: &Path, table: &Table) -> Option<Translated> {
     let lines = Lines::of(table, plan);
     let module = Module { path: format!("{}{}", model::SOURCE, program.display()), build_id: String::new() };
-    let mut order: Vec<&PlannedSite> = plan.sites.iter().collect();
-    order.sort_by(|a, b| b.miss_share.total_cmp(&a.miss_share));
     let frame = |(number, position): &Known<'_>| Frame {
         module: Some(module.clone()),
         offset: u64::from(*number),
         source: vec![position.as_line()],
     };
-    // What each of the plan's sites is in the program, and whose line each of these is.
-    let (mut now, mut taken) = (HashMap::new(), HashMap::new());
-    let mut absorbed = BTreeMap::new();
-    for site in order {
+    let again = Again::of(plan, |site| {
         let stack = site.kind != SiteKind::Static && !site.frames.iter().any(is_source);
-        let Some(paths) = stack.then(|| lines.paths(&site.frames)).filter(|p| !p.is_empty()) else { continue };
-        let mut hotter = None;
-        for path in paths {
-            let id = site_id(site, &path);
-            if let Some(&by) = taken.get(&id) {
-                hotter = Some(by);
-                continue;
-            }
-            taken.insert(id, site.id);
-            let frames = path.iter().map(&frame).collect();
-            now.entry(site.id).or_insert_with(Vec::new).push(PlannedSite { id, frames, ..site.clone() });
-        }
-        if let Some(by) = hotter.filter(|_| !now.contains_key(&site.id)) {
-            absorbed.insert(site.id, by);
-        }
-    }
-    if now.is_empty() {
+        let paths = if stack { lines.paths(&site.frames) } else { Vec::new() };
+        paths.into_iter().map(|path| (site_id(site, &path), path.iter().map(&frame).collect())).collect()
+    });
+    if again.now.is_empty() {
         return None;
     }
-    let mut translated = plan.clone();
-    let left = plan.sites.iter().filter(|s| !absorbed.contains_key(&s.id));
-    translated.sites = left.flat_map(|s| now.get(&s.id).cloned().unwrap_or_else(|| vec![s.clone()])).collect();
-    translated.phases = plan.phases.iter().flat_map(|phase| lines.phases(phase, plan, &now, &frame)).collect();
-    let hotter = match absorbed.len() {
-        0 => String::new(),
-        n => format!("; {n} share a line with a hotter one, which decides"),
-    };
-    let of = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).count();
-    let note = format!(
-        "{} of {of} planned sites were found in {} by file and line{hotter}",
-        now.len() + absorbed.len(),
-        program.display()
-    );
-    let origins = now.iter().flat_map(|(from, to)| to.iter().map(|s| (s.id, *from))).collect();
-    let label = |id: SiteId| plan.sites.iter().find(|s| s.id == id).map_or_else(|| id.to_string(), |s| s.label.clone());
-    let absorbed = plan.sites.iter().filter_map(|s| Some((s.clone(), label(*absorbed.get(&s.id)?)))).collect();
-    Some(Translated { plan: translated, origins, absorbed, note })
+    let phases = plan.phases.iter().flat_map(|phase| lines.phases(phase, plan, &again, &frame)).collect();
+    Some(again.plan(plan, phases, &format!("in {} by file and line", program.display())))
 }
 
 /// Of objects of one stack that are told apart each has an id of its own.
@@ -95,11 +121,16 @@ fn is_source(frame: &Frame) -> bool {
 }
 
 /// Its number among the objects of its stack; `None`: it is the stack's.
-fn number(site: &PlannedSite) -> Option<u8> {
+pub(crate) fn number(site: &PlannedSite) -> Option<u8> {
+    let stack = stack_id(&site.frames)?;
+    (1..=identity::APART).find(|&n| identity::apart_id(stack, n) == site.id.0)
+}
+
+/// The id of a call stack; `None`: some of it lies in no file.
+pub(crate) fn stack_id(frames: &[Frame]) -> Option<u64> {
     let token = |f: &Frame| Some(identity::token(key(f.module.as_ref()?), f.offset));
-    let chain =
-        site.frames.iter().try_fold(identity::EMPTY_SITE, |chain, f| Some(identity::chain(chain, token(f)?)))?;
-    (1..=identity::APART).find(|&n| identity::apart_id(identity::site_id(chain), n) == site.id.0)
+    let chain = frames.iter().try_fold(identity::EMPTY_SITE, |chain, f| Some(identity::chain(chain, token(f)?)))?;
+    Some(identity::site_id(chain))
 }
 
 /// A position of the program, with its number.
@@ -171,19 +202,15 @@ impl<'a> Lines<'a> {
         paths
     }
 
-    /// A phase of the plan, for each path that it may begin with. `now`: what the plan's sites are in the program.
+    /// A phase of the plan, for each path that it may begin with.
     fn phases(
         &self,
         phase: &PlannedPhase,
         plan: &Plan,
-        now: &HashMap<SiteId, Vec<PlannedSite>>,
+        again: &Again,
         frame: &impl Fn(&Known<'a>) -> Frame,
     ) -> Vec<PlannedPhase> {
-        let of = |m: &PlannedMove| match now.get(&m.site) {
-            None => vec![m.clone()],
-            Some(sites) => sites.iter().map(|s| PlannedMove { site: s.id, ..m.clone() }).collect(),
-        };
-        let phase = PlannedPhase { moves: phase.moves.iter().flat_map(of).collect(), ..phase.clone() };
+        let phase = again.moves(phase);
         if phase.frames.iter().any(is_source) {
             return vec![phase];
         }
@@ -217,7 +244,7 @@ impl<'a> Lines<'a> {
 }
 
 /// A line's file without its folder.
-fn name(line: &SourceLine) -> &str {
+pub(crate) fn name(line: &SourceLine) -> &str {
     line.file.rsplit('/').next().unwrap_or(&line.file)
 }
 
