@@ -194,7 +194,7 @@ fn debug_rows(args: &Args) -> Result<Vec<Row>> {
             function: first.function.clone(),
             allocates: true,
             phase: false,
-            allocator: Some(record::symbols::plain_name(&a.allocator)),
+            allocator: Some(record::symbols::plain_name(a.allocator)),
             inlined: rest.iter().map(ToString::to_string).collect(),
         })
     };

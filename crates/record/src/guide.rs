@@ -1,13 +1,13 @@
 //! From a plan to what the runtime follows: tiers checked against this machine, site ids, and for modules that were
-//! rebuilt since the profile, their new return addresses under the old names ([`crate::rebuilt`]).
+//! rebuilt since the profile, the call stacks that they have now ([`crate::rebuilt`]).
 //!
 //! All of this happens before the program starts, so that the runtime compares numbers and nothing else (paper 000,
 //! section VI).
 
 use crate::annotated::Table;
-use crate::rebuilt::Calls;
-use crate::{Error, annotated, inlined, rebuilt, statics, translate};
-use model::{Frame, Module, Plan, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind};
+use crate::rebuilt::{self, Rebuilt};
+use crate::{Error, annotated, statics, translate};
+use model::{Module, Plan, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind};
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt;
@@ -45,26 +45,12 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
     let table = annotated::linked(program).unwrap_or_default();
     // Where positions cannot be heard sites are call stacks, as in any other program; that is said at the end of the run.
     let heard = !table.is_empty() && annotated::is_heard(program);
-    let mut calls = if heard { BTreeMap::new() } else { rebuilt_modules(plan, program)? };
-    let otherwise: Vec<Module> =
-        calls.iter().filter(|(was, calls)| is_otherwise(plan, was, calls)).map(|(was, _)| was.clone()).collect();
-    let translated = match heard {
-        true => translate::to_positions(plan, program, &table),
-        false => {
-            let rebuilt = calls.iter().filter(|(was, _)| otherwise.contains(was));
-            let rebuilt = rebuilt.map(|(was, calls)| {
-                Ok(inlined::Rebuilt { was, calls, jumps: rebuilt::jumps(&calls.module).map_err(Error)? })
-            });
-            inlined::to_stacks(plan, &rebuilt.collect::<Result<Vec<_>, Error>>()?)
-        }
-    };
-    let plan = match &translated {
-        None => plan,
-        Some(translated) => {
-            notes.push(translated.note.clone());
-            &translated.plan
-        }
-    };
+    let positions = heard.then(|| translate::to_positions(plan, program, &table)).flatten();
+    let plan = positions.as_ref().map_or(plan, |t| &t.plan);
+    let rebuilt = rebuilt_modules(plan, program)?;
+    let rebuilt::Found { translated: stacks, mut lost } = rebuilt::find(plan, &rebuilt);
+    let plan = stacks.as_ref().map_or(plan, |t| &t.plan);
+    notes.extend(positions.iter().chain(&stacks).map(|t| t.note.clone()));
     let modules = self::modules(plan);
     check_tiers(&plan.tiers, &mut notes)?;
     let index = |name: &str| plan.tiers.iter().position(|t| t.name == name).map(|i| i as u8);
@@ -92,89 +78,15 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
         )),
     }
 
-    let mut translations = Vec::new();
-    let mut lost = BTreeMap::new();
     for module in &modules {
         let Some(file) = file_of(module, program) else { continue };
-        let now = match rebuilt::identity(&file) {
-            Ok(now) => now,
-            Err(e) => {
-                notes.push(format!("{} cannot be compared with the plan: {e}", file.display()));
-                continue;
-            }
-        };
-        // Positions of a path are told of its innermost module, and others may have been rebuilt.
-        if now.build_id == module.build_id && !module.is_source() {
-            continue;
+        match rebuilt::identity(&file) {
+            Err(e) => notes.push(format!("{} cannot be compared with the plan: {e}", file.display())),
+            // Positions of a path are told of its innermost module, and others may have been rebuilt.
+            Ok(_) if module.is_source() => notes.extend(positions_of(plan, module, &file, &table, &mut lost)),
+            Ok(now) if now.build_id != module.build_id => notes.extend(regions_of(plan, module)),
+            Ok(_) => {}
         }
-        if module.is_source() {
-            notes.extend(positions(plan, module, &file, &table, &mut lost));
-            continue;
-        }
-        let stacks = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).map(|s| (s.id, &s.frames));
-        // Of a region's function there is no call to find it by.
-        let operations = plan.phases.iter().filter(|p| p.is_of_mpi()).map(|p| (p.begins, &p.frames));
-        let frames: Vec<_> = stacks
-            .chain(operations)
-            .flat_map(|(id, frames)| frames.iter().map(move |f| (id, f)))
-            .filter(|(_, f)| f.module.as_ref() == Some(module))
-            .collect();
-        // Its frames have new names, so that none may have an old one.
-        if translated.is_some() && otherwise.contains(module) {
-            for (site, _) in frames {
-                lost.entry(site).or_insert_with(|| {
-                    format!(
-                        "no stack of calls in {}, which was compiled otherwise, has the lines of its own",
-                        now.name()
-                    )
-                });
-            }
-            continue;
-        }
-        let found = match calls.remove(module) {
-            Some(calls) => calls,
-            None => Calls::of(&now).map_err(Error)?,
-        };
-        let found = found.find(frames.iter().map(|(_, f)| *f));
-        let (old_key, new_key) = (key(module), key(&now));
-        let share: BTreeMap<SiteId, f64> = plan.sites.iter().map(|s| (s.id, s.miss_share)).collect();
-        let mut heat: HashMap<u64, f64> = HashMap::new();
-        for (site, frame) in &frames {
-            let hottest = heat.entry(frame.offset).or_default();
-            *hottest = hottest.max(share.get(site).copied().unwrap_or(0.0));
-        }
-        let decides = deciding(&found, |old| heat.get(&old).copied().unwrap_or(0.0));
-        for (&old, new) in &found {
-            let why = match new {
-                Ok(offset) if decides.get(offset) == Some(&old) => {
-                    translations.push((new_key, *offset, identity::token(old_key, old)));
-                    continue;
-                }
-                Ok(_) => format!("ambiguous: its call in {} is that of a hotter site, too, which decides", now.name()),
-                Err(why) => why.clone(),
-            };
-            for (site, _) in frames.iter().filter(|(_, f)| f.offset == old) {
-                lost.entry(*site).or_insert_with(|| why.clone());
-            }
-        }
-        let function = |p: &&PlannedPhase| matches!(p.frames.as_slice(), [f] if f.module.as_ref() == Some(module));
-        match plan.phases.iter().filter(function).count() {
-            0 => {}
-            n => notes.push(format!(
-                "{} was rebuilt since it was profiled, and {n} phases begin in it: parallel regions are not found again in another build, so nothing moves with these",
-                module.name()
-            )),
-        }
-        let matched = found.values().filter(|f| f.is_ok()).count();
-        let ambiguous = match matched - decides.len() {
-            0 => String::new(),
-            n => format!(", of which {n} are ambiguous: the hottest site decides"),
-        };
-        notes.push(format!(
-            "{} was rebuilt since it was profiled: {matched} of {} frames were found again by function, file and line{ambiguous}",
-            module.name(),
-            found.len()
-        ));
     }
 
     match plan.phases.iter().filter(|p| p.is_of_mpi() && lost.contains_key(&p.begins)).count() {
@@ -202,62 +114,51 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
             moves.push(ImageMove { begins, number, every, site, tier, parts, rest, idle: m.idle });
         }
     }
-    let contents = Contents {
-        tiers: &tiers,
-        default_tier,
-        sites: &sites,
-        translations: &translations,
-        statics: &statics,
-        moves: &moves,
-    };
+    let contents = Contents { tiers: &tiers, default_tier, sites: &sites, statics: &statics, moves: &moves };
     let mut image = vec![0; contents.words()];
     contents
         .write(&mut image)
         .ok_or_else(|| Error(format!("the plan has {} tiers or none; 1 to {MAX_TIERS} can be used", tiers.len())))?;
     let plan = plan.clone();
-    let (origins, absorbed) = translated.map(|t| (t.origins, t.absorbed)).unwrap_or_default();
+    let (mut origins, mut absorbed) = (HashMap::new(), Vec::new());
+    for translated in positions.into_iter().chain(stacks) {
+        origins.extend(translated.origins);
+        absorbed.extend(translated.absorbed);
+    }
     Ok(Guide { plan, origins, image, notes, absorbed, lost })
 }
 
-/// The modules of a plan that were rebuilt since, of those in which call stacks have frames with a source form; each with its calls as they are now.
-fn rebuilt_modules(plan: &Plan, program: &Path) -> Result<BTreeMap<Module, Calls>, Error> {
-    let mut all = BTreeMap::new();
-    for module in modules(plan) {
-        let now = file_of(&module, program).and_then(|file| rebuilt::identity(&file).ok());
-        let Some(now) = now.filter(|now| now.build_id != module.build_id && !module.is_source()) else { continue };
-        if frames_in(plan, &module).any(|f| !f.source.is_empty()) {
-            all.insert(module, Calls::of(&now).map_err(Error)?);
+/// The modules in which call stacks of a plan have frames and that were rebuilt since.
+fn rebuilt_modules(plan: &Plan, program: &Path) -> Result<Vec<Rebuilt>, Error> {
+    let stacks = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).map(|s| &s.frames);
+    let operations = plan.phases.iter().filter(|p| p.is_of_mpi()).map(|p| &p.frames);
+    let mut all: Vec<&Module> = stacks.chain(operations).flatten().filter_map(|f| f.module.as_ref()).collect();
+    all.sort();
+    all.dedup();
+    let mut rebuilt = Vec::new();
+    for was in all.into_iter().filter(|m| !m.is_source()) {
+        let now = file_of(was, program).and_then(|file| rebuilt::identity(&file).ok());
+        if let Some(now) = now.filter(|now| now.build_id != was.build_id) {
+            rebuilt.push(Rebuilt::read(was.clone(), now).map_err(Error)?);
         }
     }
-    Ok(all)
+    Ok(rebuilt)
 }
 
-/// Whether it takes whole call stacks to find those of a plan again in a module that was rebuilt: other functions are inlined, or there are other calls on their lines.
-fn is_otherwise(plan: &Plan, was: &Module, calls: &Calls) -> bool {
-    !calls.pairs(frames_in(plan, was))
-}
-
-/// The frames of a plan's call stacks that lie in a module.
-fn frames_in<'a>(plan: &'a Plan, module: &Module) -> impl Iterator<Item = &'a Frame> {
-    let stacks = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).flat_map(|s| &s.frames);
-    stacks.filter(|f| f.module.as_ref() == Some(module))
-}
-
-/// Of several old offsets that are one new offset the hottest one, by the new offset.
-fn deciding(found: &BTreeMap<u64, Result<u64, String>>, heat: impl Fn(u64) -> f64) -> BTreeMap<u64, u64> {
-    let mut decides: BTreeMap<u64, u64> = BTreeMap::new();
-    for (&old, new) in found {
-        let Ok(new) = new else { continue };
-        let hottest = decides.entry(*new).or_insert(old);
-        if heat(old) > heat(*hottest) {
-            *hottest = old;
-        }
+/// Phases begin with regions of a module that was rebuilt, which are not found again: a sentence on these.
+fn regions_of(plan: &Plan, module: &Module) -> Option<String> {
+    let function = |p: &&PlannedPhase| matches!(p.frames.as_slice(), [f] if f.module.as_ref() == Some(module));
+    match plan.phases.iter().filter(function).count() {
+        0 => None,
+        n => Some(format!(
+            "{} was rebuilt since it was profiled, and {n} phases begin in it: parallel regions are not found again in another build, so nothing moves with these",
+            module.name()
+        )),
     }
-    decides
 }
 
 /// Positions in the source are found again by themselves, if they are there: a sentence on those of the plan's that are not.
-fn positions(
+fn positions_of(
     plan: &Plan,
     module: &Module,
     file: &Path,
@@ -465,7 +366,7 @@ fn check_tiers(tiers: &[PlannedTier], notes: &mut Vec<String>) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Bytes;
+    use model::{Bytes, Frame};
 
     fn plan() -> Plan {
         let me = std::env::current_exe().unwrap();
@@ -503,14 +404,6 @@ mod tests {
         assert_eq!((image.target_of(77), image.target_of(78)), (Some(Target::whole(0)), None));
         assert_eq!(image.default_tier(), 1);
         assert!(guide.notes.iter().any(|n| n.contains("share one memory")), "{:?}", guide.notes);
-    }
-
-    /// M6: several source sites with one match take the hottest.
-    #[test]
-    fn of_calls_that_have_become_one_the_hottest_decides() {
-        let found = BTreeMap::from([(1, Ok(10)), (2, Ok(10)), (3, Ok(30)), (4, Err("gone".to_string()))]);
-        assert_eq!(deciding(&found, |old| old as f64), BTreeMap::from([(10, 2), (30, 3)]));
-        assert_eq!(deciding(&found, |old| -(old as f64)), BTreeMap::from([(10, 1), (30, 3)]));
     }
 
     #[test]

@@ -25,7 +25,6 @@ pub mod follow;
 mod gone_on;
 pub mod guide;
 pub mod import;
-mod inlined;
 pub mod lab;
 pub mod landing;
 pub mod launch;

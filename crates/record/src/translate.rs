@@ -62,16 +62,15 @@ impl Again {
         again
     }
 
-    /// The plan for the build, with these phases. `found` says how its sites were found, after how many of how many they were.
-    pub(crate) fn plan(&self, plan: &Plan, phases: Vec<PlannedPhase>, found: &str) -> Translated {
+    /// The plan for the build, with these phases. `how` its sites were found is said after how many were, of how many.
+    pub(crate) fn plan(&self, plan: &Plan, phases: Vec<PlannedPhase>, of: usize, how: &str) -> Translated {
         let left = plan.sites.iter().filter(|s| !self.absorbed.contains_key(&s.id));
         let sites = left.flat_map(|s| self.now.get(&s.id).cloned().unwrap_or_else(|| vec![s.clone()])).collect();
         let hotter = match self.absorbed.len() {
             0 => String::new(),
             n => format!("; {n} share a line with a hotter one, which decides"),
         };
-        let of = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).count();
-        let note = format!("{} of {of} planned sites were found {found}{hotter}", self.now.len() + self.absorbed.len());
+        let note = format!("{} of {of} planned sites were found {how}{hotter}", self.now.len() + self.absorbed.len());
         let origins = self.now.iter().flat_map(|(from, to)| to.iter().map(|s| (s.id, *from))).collect();
         let label =
             |id: SiteId| plan.sites.iter().find(|s| s.id == id).map_or_else(|| id.to_string(), |s| s.label.clone());
@@ -107,7 +106,8 @@ pub fn to_positions(plan: &Plan, program: &Path, table: &Table) -> Option<Transl
         return None;
     }
     let phases = plan.phases.iter().flat_map(|phase| lines.phases(phase, plan, &again, &frame)).collect();
-    Some(again.plan(plan, phases, &format!("in {} by file and line", program.display())))
+    let of = plan.sites.iter().filter(|s| s.kind != SiteKind::Static).count();
+    Some(again.plan(plan, phases, of, &format!("in {} by file and line", program.display())))
 }
 
 /// Of objects of one stack that are told apart each has an id of its own.

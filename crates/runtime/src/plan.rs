@@ -46,11 +46,6 @@ pub fn target_of(site: u64, stack: u64) -> Target {
     image().map_or(Target::whole(0), target)
 }
 
-/// Token of a return address, if the plan was made for another build of its module.
-pub fn translate(module_key: u64, offset: u64) -> Option<u64> {
-    image()?.translate(module_key, offset)
-}
-
 /// Tiers to try for an object planned for `tier`, in order: that one, the slower ones, then the faster ones.
 pub fn order(tier: usize) -> impl Iterator<Item = usize> {
     (tier..tiers()).chain((0..tier).rev())

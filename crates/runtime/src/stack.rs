@@ -2,7 +2,7 @@
 
 use crate::tls::Thread;
 use crate::unwind::{Met, Unwinder, Walk};
-use crate::{annotated, plan, process, python, range};
+use crate::{annotated, process, python, range};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use wire::event::{Apart, Event, MAX_FRAMES, MAX_PATH, NO_MODULE};
@@ -25,7 +25,7 @@ static PUBLISHED: [AtomicU32; 4096] = [const { AtomicU32::new(0) }; 4096];
 /// Sets the unwinder up; `false` if there is no memory for it.
 pub fn prepare() -> bool {
     let room = range::pool(size_of::<Unwinder>(), align_of::<Unwinder>()).cast::<Unwinder>();
-    let Some(unwinder) = Unwinder::new(Unwinder::own_code(), plan::image().map(|_| plan::translate as _)) else {
+    let Some(unwinder) = Unwinder::new(Unwinder::own_code()) else {
         return false;
     };
     if room.is_null() {

@@ -1,14 +1,11 @@
 //! The plan image: a plan as the runtime reads it, a flat file it maps and looks things up in without parsing.
 //!
-//! The launcher has done all the work: tiers are numbered, sites are ids, and where the program was rebuilt since the
-//! profile was made, return addresses of the new build carry the tokens of the old one (the *translation*).
+//! The launcher has done all the work: tiers are numbered, and sites are ids, those of the program as it is now.
 //!
-//! Words (native order): magic, version, number of tiers, default tier, number of site slots (a power of two), number
-//! of translation slots (a power of two), offset of text, bytes of text, number of static variables, number of moves; then for each of [`MAX_TIERS`] tiers eight
+//! Words (native order): magic, version, number of tiers, default tier, number of site slots (a power of two), offset of text, bytes of text, number of static variables, number of moves; then for each of [`MAX_TIERS`] tiers eight
 //! words: budget (bytes, `u64::MAX` none), node mask low, high (nodes 0-127), kind (0 nodes, 1 directory, 2 plain
 //! memory), path offset in text, path length, 0, 0; then site slots of three words (site id or 0, and a target: tier and in
-//! the next byte the tier of the rest; mask of parts, 0 for all); then translation slots of four words (module key, offset, token,
-//! 1 if used); then text; then static variables of seven words (site id, module key, offset, length, bytes that it counts, and a
+//! the next byte the tier of the rest; mask of parts, 0 for all); then text; then static variables of seven words (site id, module key, offset, length, bytes that it counts, and a
 //! target); then moves of five words (what begins the phase, number, how often, site; tier, in the next byte the tier of the rest, in the next how many of 64 parts go there, and in the next 1 if the phase does not use the site), those of one phase together. Lookups probe linearly.
 
 use crate::identity::mix;
@@ -16,7 +13,7 @@ use crate::process::MAX_TIERS;
 
 /// First word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HEARTHPL");
-const HEAD_WORDS: usize = 10;
+const HEAD_WORDS: usize = 9;
 const TIER_WORDS: usize = 8;
 const SITE_WORDS: usize = 3;
 const STATIC_WORDS: usize = 7;
@@ -91,8 +88,6 @@ pub struct Contents<'a> {
     pub default_tier: u8,
     /// Site ids, and where they go.
     pub sites: &'a [(u64, Target)],
-    /// Module key, offset in it, and the token to use for that return address.
-    pub translations: &'a [(u64, u64, u64)],
     /// Static variables to move at start.
     pub statics: &'a [ImageStatic],
     /// What phases move, those of one phase together, in the order in which it is to be done.
@@ -149,8 +144,8 @@ pub struct ImageStatic {
 }
 
 impl Contents<'_> {
-    fn slots(&self) -> (usize, usize) {
-        ((self.sites.len() * 2 + 2).next_power_of_two(), (self.translations.len() * 2 + 2).next_power_of_two())
+    fn site_slots(&self) -> usize {
+        (self.sites.len() * 2 + 2).next_power_of_two()
     }
 
     fn tail_words(&self) -> usize {
@@ -159,9 +154,8 @@ impl Contents<'_> {
 
     /// Words the image takes.
     pub fn words(&self) -> usize {
-        let (sites, translations) = self.slots();
         let text: usize = self.tiers.iter().map(|t| path(t).len().div_ceil(8)).sum();
-        SITES_AT + sites * SITE_WORDS + translations * 4 + text + self.tail_words()
+        SITES_AT + self.site_slots() * SITE_WORDS + text + self.tail_words()
     }
 
     /// Writes the image into `out`, which has [`Contents::words`] words, all 0. `None` if the contents break a limit.
@@ -169,16 +163,14 @@ impl Contents<'_> {
         if self.tiers.is_empty() || self.tiers.len() > MAX_TIERS || usize::from(self.default_tier) >= self.tiers.len() {
             return None;
         }
-        let (site_slots, translation_slots) = self.slots();
-        let translations_at = SITES_AT + site_slots * SITE_WORDS;
-        let text_at = translations_at + translation_slots * 4;
+        let site_slots = self.site_slots();
+        let text_at = SITES_AT + site_slots * SITE_WORDS;
         let head = [
             MAGIC,
             crate::WIRE_VERSION.into(),
             self.tiers.len() as u64,
             self.default_tier.into(),
             site_slots as u64,
-            translation_slots as u64,
             text_at as u64,
             (out.len() - text_at - self.tail_words()) as u64 * 8,
             self.statics.len() as u64,
@@ -241,13 +233,6 @@ impl Contents<'_> {
             let [tiers, parts] = target.words();
             out[at(slot)..][..SITE_WORDS].copy_from_slice(&[site, tiers, parts]);
         }
-        for &(module, offset, token) in self.translations {
-            let mut slot = mix(module ^ offset) as usize & (translation_slots - 1);
-            while out[translations_at + slot * 4 + 3] != 0 {
-                slot = (slot + 1) & (translation_slots - 1);
-            }
-            out[translations_at + slot * 4..][..4].copy_from_slice(&[module, offset, token, 1]);
-        }
         Some(())
     }
 }
@@ -266,7 +251,6 @@ pub struct Image<'a> {
     tiers: usize,
     default_tier: u8,
     site_slots: usize,
-    translation_slots: usize,
     text: &'a [u8],
     statics: &'a [u64],
     moves: &'a [u64],
@@ -280,19 +264,18 @@ impl<'a> Image<'a> {
         if w(0)? != MAGIC || w(1)? != u64::from(crate::WIRE_VERSION) {
             return None;
         }
-        let (tiers, site_slots, translation_slots) = (size(2)?, size(4)?, size(5)?);
+        let (tiers, site_slots) = (size(2)?, size(4)?);
         let default_tier = u8::try_from(w(3)?).ok()?;
-        let (text_at, text_len) = (size(6)?, size(7)?);
+        let (text_at, text_len) = (size(5)?, size(6)?);
         let text_words = words.get(text_at..text_at.checked_add(text_len / 8)?)?;
-        let (statics_len, moves_len) = (size(8)?, size(9)?);
+        let (statics_len, moves_len) = (size(7)?, size(8)?);
         let tail = words.get(text_at + text_len / 8..)?;
         let (statics, moves) = tail.split_at_checked(statics_len.checked_mul(STATIC_WORDS)?)?;
         if tiers == 0
             || tiers > MAX_TIERS
             || usize::from(default_tier) >= tiers
             || !site_slots.is_power_of_two()
-            || !translation_slots.is_power_of_two()
-            || SITES_AT.checked_add(site_slots * SITE_WORDS)?.checked_add(translation_slots * 4)? != text_at
+            || SITES_AT.checked_add(site_slots * SITE_WORDS)? != text_at
             || text_len % 8 != 0
             || Some(moves.len()) != moves_len.checked_mul(MOVE_WORDS)
         {
@@ -300,7 +283,7 @@ impl<'a> Image<'a> {
         }
         // SAFETY: u64s are plain bytes, and the length is that of the slice.
         let text = unsafe { core::slice::from_raw_parts(text_words.as_ptr().cast::<u8>(), text_len) };
-        Some(Image { words, tiers, default_tier, site_slots, translation_slots, text, statics, moves })
+        Some(Image { words, tiers, default_tier, site_slots, text, statics, moves })
     }
 
     /// Number of tiers.
@@ -376,19 +359,6 @@ impl<'a> Image<'a> {
             })
         })
     }
-
-    /// The token that stands for this return address in the plan's build, if it was translated.
-    pub fn translate(&self, module_key: u64, offset: u64) -> Option<u64> {
-        let mut slot = mix(module_key ^ offset) as usize & (self.translation_slots - 1);
-        for _ in 0..self.translation_slots {
-            match *self.words.get(SITES_AT + self.site_slots * SITE_WORDS + slot * 4..)?.get(..4)? {
-                [_, _, _, 0] => return None,
-                [m, o, token, _] if m == module_key && o == offset => return Some(token),
-                _ => slot = (slot + 1) & (self.translation_slots - 1),
-            }
-        }
-        None
-    }
 }
 
 #[cfg(test)]
@@ -409,17 +379,9 @@ mod tests {
             ImageTier { source: Source::Plain, budget: None },
         ];
         let sites: Vec<_> = (1..500u64).map(|i| (i * 7, target(i))).collect();
-        let translations: Vec<_> = (1..100u64).map(|i| (5, i, i + 1000)).collect();
         let statics = [ImageStatic { site: 9, module: 8, offset: 7, size: 6, target: Target::whole(2), counts: 5 }; 3];
         let moves = [ImageMove { begins: 4, number: 3, every: 2, site: 7, tier: 0, parts: 61, rest: 2, idle: true }; 2];
-        let contents = Contents {
-            tiers: &tiers,
-            default_tier: 1,
-            sites: &sites,
-            translations: &translations,
-            statics: &statics,
-            moves: &moves,
-        };
+        let contents = Contents { tiers: &tiers, default_tier: 1, sites: &sites, statics: &statics, moves: &moves };
         let mut words = vec![0; contents.words()];
         contents.write(&mut words).unwrap();
         words
@@ -438,8 +400,6 @@ mod tests {
             assert_eq!(image.target_of(i * 7), Some(target(i)));
         }
         assert_eq!(image.target_of(8), None);
-        assert_eq!(image.translate(5, 9), Some(1009));
-        assert_eq!(image.translate(6, 9), None);
         assert!(image.moves().eq([ImageMove {
             begins: 4,
             number: 3,
@@ -476,7 +436,7 @@ mod tests {
                     let _ = image.tier(i);
                 }
                 let _ = image.statics().count();
-                let _ = (image.target_of(7), image.target_of(x), image.translate(5, 9), image.translate(x, x));
+                let _ = (image.target_of(7), image.target_of(x));
             }
         }
     }

@@ -56,7 +56,7 @@ pub(super) fn walk<F: FnMut(Met) -> bool>(
         if !silent {
             let module = unwinder.modules.at(pc, || unwinder.rules.forget());
             let taken = match module {
-                Some(module) => out.frame(pc, unwinder.token(module, pc)),
+                Some(module) => out.frame(pc, Unwinder::token(module, pc)),
                 None => out.generated_frame(pc),
             };
             if taken.is_none() {

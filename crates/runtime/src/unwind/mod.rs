@@ -30,16 +30,12 @@ use rule::Rule;
 use wire::event::{MAX_FRAMES, NO_MODULE};
 use wire::identity;
 
-/// Looks up the token of (module key, offset) in a plan made for other builds of the modules.
-pub type Translate = fn(u64, u64) -> Option<u64>;
-
 /// What all threads share: the rules and modules learned so far.
 pub struct Unwinder {
     rules: RuleCache,
     modules: Modules,
     /// Code whose innermost frames are not part of a stack: the interposer's own.
     own: Range<usize>,
-    translate: Option<Translate>,
 }
 
 /// A stack that was walked.
@@ -111,16 +107,16 @@ fn map_zeroed(bytes: usize) -> Option<*mut u8> {
 }
 
 impl Unwinder {
-    /// Maps the tables. `own` is the code whose frames are left out at the inner end ([`Unwinder::own_code`], or empty);
-    /// `translate` renames frames for a plan made from other builds. `None` if the memory cannot be mapped.
+    /// Maps the tables. `own` is the code whose frames are left out at the inner end ([`Unwinder::own_code`], or empty).
+    /// `None` if the memory cannot be mapped.
     ///
     /// Calls `dlsym`, which may allocate on a C library before glibc 2.35.
-    pub fn new(own: Range<usize>, translate: Option<Translate>) -> Option<Unwinder> {
+    pub fn new(own: Range<usize>) -> Option<Unwinder> {
         let memory = map_zeroed(cache::BYTES + modules::BYTES)?;
         // SAFETY: zeroed, page-aligned, long enough, given away here and never unmapped; the cache's length is a
         // multiple of the page size.
         let (rules, modules) = unsafe { (RuleCache::new(memory), Modules::new(memory.add(cache::BYTES))) };
-        Some(Unwinder { rules, modules, own, translate })
+        Some(Unwinder { rules, modules, own })
     }
 
     /// The code of the module that this function is in: what libhearth.so passes to [`Unwinder::new`] as its own.
@@ -174,7 +170,7 @@ impl Unwinder {
     /// Token of a code address.
     pub fn token_of(&self, pc: usize) -> u64 {
         let module = self.modules.at(pc, || self.rules.forget());
-        module.map_or(NO_MODULE_TOKEN, |m| self.token(m, pc))
+        module.map_or(NO_MODULE_TOKEN, |m| Unwinder::token(m, pc))
     }
 
     /// To be called after `dlclose`: forgets what was learned if a module is gone.
@@ -289,15 +285,13 @@ impl Unwinder {
             return Learned { known: Known { rule: Rule::GUESS, token: NO_MODULE_TOKEN }, no_module: true };
         };
         let rule = cfi::row_at(&module.image, pc, exact).map_or(Rule::GUESS, |row| row.pack());
-        let known = Known { rule, token: self.token(module, pc) };
+        let known = Known { rule, token: Unwinder::token(module, pc) };
         self.rules.put(if exact { epoch.exact() } else { epoch }, pc, known);
         Learned { known, no_module: false }
     }
 
-    fn token(&self, module: &modules::Module, pc: usize) -> u64 {
-        let offset = pc.wrapping_sub(module.image.bias) as u64;
-        let translated = self.translate.and_then(|t| t(module.key, offset));
-        translated.unwrap_or_else(|| identity::token(module.key, offset))
+    fn token(module: &modules::Module, pc: usize) -> u64 {
+        identity::token(module.key, pc.wrapping_sub(module.image.bias) as u64)
     }
 }
 
