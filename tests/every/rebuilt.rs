@@ -155,8 +155,8 @@ impl Package {
         );
         assert!(sum(&lines) > 20 * sum(&stacks) && lines.len() >= 5, "{:?}", stacks);
         for file in self.allocates {
-            let of_file = |s: &&&model::SiteUse| s.site.lines().any(|(_, line)| line.file == *file && line.line > 0);
-            assert!(lines.iter().find(of_file).is_some(), "no site of {file}");
+            let of_file = |s: &&model::SiteUse| s.site.lines().any(|(_, line)| line.file == *file && line.line > 0);
+            assert!(lines.iter().any(of_file), "no site of {file}");
         }
         // And a plan by them is followed.
         assert_eq!(self.did(&room, room.guided("p.hearth", "1MiB", &own)), expected);

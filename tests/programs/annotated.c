@@ -25,6 +25,6 @@ int main(void) {
     char *all[] = {a, b, c, d, e, f};
     for (int i = 0; i < 6; i++) memset(all[i], i + 1, BYTES);
     for (int i = 0; i < 6; i++) printf("%ld\n", sum(all[i]));
-    for (int i = 0; i < 6; i++) free(all[i]);
+    /* Not freed: where they lie is read at the end, however short the run was. */
     return 0;
 }

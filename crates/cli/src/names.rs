@@ -33,12 +33,9 @@ impl Names {
             let found = found.unwrap_or_else(|_| vec![Vec::new(); offsets.len()]);
             self.lines.entry(module).or_default().extend(offsets.into_iter().zip(found));
         }
-        for site in sites {
-            if !self.labels.contains_key(&site.id) {
-                let label = self.named(site).label();
-                self.labels.insert(site.id, report::words::brief(&label));
-            }
-        }
+        let new = sites.filter(|s| !self.labels.contains_key(&s.id));
+        let labels: Vec<_> = new.map(|s| (s.id, report::words::brief(&self.named(s).label()))).collect();
+        self.labels.extend(labels);
     }
 
     /// The site with all names that were found.
