@@ -798,7 +798,38 @@ fn phases_by_call_stacks_begin_in_an_annotated_build() {
     }
 }
 
-/// There is no translation the other way round, and that is said.
+/// The other way round: the innermost frames of call stacks are found by the lines of a plan, whoever has compiled the program.
+#[test]
+fn a_plan_by_lines_guides_what_any_compiler_builds() {
+    let room = Room::new();
+    for (name, compiler, sources, others) in [
+        ("c", "hearth-cc", C.as_slice(), ["gcc", "clang-19"]),
+        ("cpp", "hearth-c++", &["annotated.cpp"], ["g++", "clang++-19"]),
+        ("f90", "hearth-fc", &["annotated.f90"], ["gfortran", "flang-new-19"]),
+    ] {
+        compile(&room, ".", compiler, sources, &["-O3"], name).expect(0);
+        let program = format!("./{name}");
+        room.record(&["--sampler", "none"], "p.hearth", &[&program]).expect(0);
+        room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "12MiB", "-o", "plan.toml"]).expect(0);
+        for (other, level) in others.into_iter().flat_map(|c| [(c, "-O0"), (c, "-O3")]) {
+            run(room.command(other).args([level, "-g"]).args(sources).args(["-o", name])).expect(0);
+            let plain = room.plain(&[&program]).expect(0).stdout;
+            let ended = room.hearth(&["run", "--plan", "plan.toml", "--json", "landed.json", "--", &program]).expect(0);
+            assert_eq!(ended.stdout, plain);
+            let text = fs::read_to_string(room.path("landed.json")).expect("the summary");
+            let landing: Landing = serde_json::from_str(&text).expect("a landing");
+            println!("{name}, {other} {level}: {:?}\n{:?}", landing.notes, landing.unmatched);
+            let large = || landing.sites.iter().filter(|s| s.peak.0 >= 1 << 20);
+            assert!(large().count() >= 2, "{text}");
+            for site in large() {
+                let tier = usize::from(site.planned != "fast");
+                assert_eq!(site.placed[tier], site.peak, "{other} {level}: {text}");
+            }
+        }
+    }
+}
+
+/// Without debug information nothing is found, and that is said.
 #[test]
 fn a_plan_by_lines_says_that_it_cannot_guide_call_stacks() {
     let room = Room::new();
@@ -806,7 +837,7 @@ fn a_plan_by_lines_says_that_it_cannot_guide_call_stacks() {
     room.record(&["--sampler", "none"], "p.hearth", &["./app"]).expect(0);
     room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "26MiB", "-o", "plan.toml"]).expect(0);
     let plain = room.plain(&["./app"]).expect(0).stdout;
-    run(room.command("gcc").args(["-O3", "-g"]).args(C).args(["-o", "app"])).expect(0);
+    run(room.command("gcc").args(["-O3"]).args(C).args(["-o", "app"])).expect(0);
     let ended = room.hearth(&["run", "--plan", "plan.toml", "--json", "landed.json", "--", "./app"]).expect(0);
     assert_eq!(ended.stdout, plain);
     let landing: Landing =

@@ -5,15 +5,16 @@
 //! section VI).
 
 use crate::annotated::Table;
+use crate::innermost::{self, Innermost};
 use crate::rebuilt::{self, Rebuilt};
-use crate::{Error, annotated, statics, translate};
+use crate::{Error, annotated, libraries, statics, translate};
 use model::{Module, Plan, PlannedPhase, PlannedSite, PlannedTier, SiteId, SiteKind};
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wire::identity;
-use wire::image::{Contents, ImageMove, ImageStatic, ImageTier, Source, Target};
+use wire::image::{Contents, Ends, ImageMove, ImageStatic, ImageTier, Source, Target};
 use wire::process::MAX_TIERS;
 
 // What planners believe of splits is what the runtime does.
@@ -47,10 +48,15 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
     let heard = !table.is_empty() && annotated::is_heard(program);
     let positions = heard.then(|| translate::to_positions(plan, program, &table)).flatten();
     let plan = positions.as_ref().map_or(plan, |t| &t.plan);
+    let silent = silent_modules(plan, program, heard)?;
+    let Innermost { found: innermost, chains, longest } = innermost::find(plan, &silent);
+    let plan = innermost.translated.as_ref().map_or(plan, |t| &t.plan);
     let rebuilt = rebuilt_modules(plan, program)?;
     let rebuilt::Found { translated: stacks, mut lost } = rebuilt::find(plan, &rebuilt);
     let plan = stacks.as_ref().map_or(plan, |t| &t.plan);
-    notes.extend(positions.iter().chain(&stacks).map(|t| t.note.clone()));
+    lost.extend(innermost.lost);
+    let translated = || positions.iter().chain(&innermost.translated).chain(&stacks);
+    notes.extend(translated().map(|t| t.note.clone()));
     let modules = self::modules(plan);
     check_tiers(&plan.tiers, &mut notes)?;
     let index = |name: &str| plan.tiers.iter().position(|t| t.name == name).map(|i| i as u8);
@@ -114,16 +120,17 @@ pub fn prepare(plan: &Plan, program: &Path) -> Result<Guide, Error> {
             moves.push(ImageMove { begins, number, every, site, tier, parts, rest, idle: m.idle });
         }
     }
-    let contents = Contents { tiers: &tiers, default_tier, sites: &sites, statics: &statics, moves: &moves };
+    let ends = Ends { chains: &chains, longest };
+    let contents = Contents { tiers: &tiers, default_tier, sites: &sites, statics: &statics, moves: &moves, ends };
     let mut image = vec![0; contents.words()];
     contents
         .write(&mut image)
         .ok_or_else(|| Error(format!("the plan has {} tiers or none; 1 to {MAX_TIERS} can be used", tiers.len())))?;
     let plan = plan.clone();
     let (mut origins, mut absorbed) = (HashMap::new(), Vec::new());
-    for translated in positions.into_iter().chain(stacks) {
-        origins.extend(translated.origins);
-        absorbed.extend(translated.absorbed);
+    for translated in translated() {
+        origins.extend(&translated.origins);
+        absorbed.extend(translated.absorbed.iter().cloned());
     }
     Ok(Guide { plan, origins, image, notes, absorbed, lost })
 }
@@ -143,6 +150,24 @@ fn rebuilt_modules(plan: &Plan, program: &Path) -> Result<Vec<Rebuilt>, Error> {
         }
     }
     Ok(rebuilt)
+}
+
+/// The annotated modules in which paths of a plan begin and that say nothing of their source now, as they are.
+fn silent_modules(plan: &Plan, program: &Path, heard: bool) -> Result<Vec<Rebuilt>, Error> {
+    let mut silent = Vec::new();
+    for was in modules(plan).into_iter().filter(Module::is_source) {
+        let Some(file) = file_of(&was, program) else { continue };
+        let says = annotated::of(&file).is_ok_and(|table| !table.is_empty());
+        // What is linked with a program that is not heard is not heard either; what it loads later has its own variable.
+        let linked = || file.file_name() == program.file_name() || libraries::of(program).contains(&file);
+        if says && (heard || !linked()) {
+            continue;
+        }
+        if let Ok(now) = rebuilt::identity(&file) {
+            silent.push(Rebuilt::read(was, now).map_err(Error)?);
+        }
+    }
+    Ok(silent)
 }
 
 /// Phases begin with regions of a module that was rebuilt, which are not found again: a sentence on these.
@@ -178,8 +203,8 @@ fn positions_of(
             lost.entry(site).or_insert_with(|| format!("{} has no lines of its source to find it by", module.name()));
         }
         return Some(format!(
-            "{} is not compiled with Hearth's compilers, as it was when it was profiled: its sites are call stacks, and {} of {} planned sites, which are lines of the source, are \
-             not found in it; compile it with hearth-cc again, or record this build and plan anew",
+            "{} is not compiled with Hearth's compilers, as it was when it was profiled, and {} of {} planned sites, which are lines of the source, are not found among its call \
+             stacks; compile it with hearth-cc again, or record this build and plan anew",
             file.display(),
             sites.len(),
             plan.sites.len()

@@ -9,7 +9,7 @@
 //!    instruction, and [`code`] says in which file that lies. [`churn`] and [`chunks`] keep what is told small.
 //! 4. Whoever wants to know is a [`follow::Sink`]; [`recording`] is the one that writes a profile.
 //! 5. [`guide`] makes a plan ready for a guided run; [`rebuilt`] finds its frames again in a module that was rebuilt, [`translate`] its sites
-//!    in a program that says in its source where it allocates.
+//!    in a program that says in its source where it allocates, and [`innermost`] those of such a program in one that does not.
 //! 6. [`import`] makes profiles of what other tools have seen.
 //! 7. [`symbols`] gives frames their source form after the run; [`annotated`] reads what programs compiled with `hearth-cc` say of theirs; [`calls`] finds the calls in a
 //!    module that allocate.
@@ -25,6 +25,7 @@ pub mod follow;
 mod gone_on;
 pub mod guide;
 pub mod import;
+pub mod innermost;
 pub mod lab;
 pub mod landing;
 pub mod launch;

@@ -18,9 +18,9 @@ use std::path::Path;
 use wire::identity;
 
 /// A line calls from several places where its loop was unrolled, say; most stacks of a site.
-const MOST_STACKS: usize = 64;
+pub(crate) const MOST_STACKS: usize = 64;
 /// Steps after which a stack is given up: of a search that comes to so few ends not more than these.
-const MOST_STEPS: usize = 100_000;
+pub(crate) const MOST_STEPS: usize = 100_000;
 
 /// A file as a module: its path and build id.
 pub fn identity(file: &Path) -> Result<Module, String> {
@@ -34,13 +34,13 @@ pub fn identity(file: &Path) -> Result<Module, String> {
 #[derive(Debug)]
 pub struct Rebuilt {
     /// As it was.
-    was: Module,
+    pub(crate) was: Module,
     /// As it is.
-    now: Module,
+    pub(crate) now: Module,
     /// The calls that it has now, with their source forms.
-    calls: Vec<(Call, Vec<SourceLine>)>,
-    /// The source forms of what functions end with that leave no frame.
-    jumps: Vec<Vec<SourceLine>>,
+    pub(crate) calls: Vec<(Call, Vec<SourceLine>)>,
+    /// What functions end with that leaves no frame, with the source forms.
+    pub(crate) jumps: Vec<(Call, Vec<SourceLine>)>,
 }
 
 impl Rebuilt {
@@ -52,7 +52,8 @@ impl Rebuilt {
         let code = calls::of(Path::new(&now.path))?;
         let after = |calls: &[Call]| symbols::symbolize(&now, &calls.iter().map(|c| c.after).collect::<Vec<_>>());
         let (sources, jumps) = (after(&code.calls)?, after(&code.jumps)?);
-        Ok(Rebuilt { was, now, calls: code.calls.into_iter().zip(sources).collect(), jumps })
+        let with = |calls: Vec<Call>, sources| calls.into_iter().zip::<Vec<Vec<SourceLine>>>(sources).collect();
+        Ok(Rebuilt { was, now, calls: with(code.calls, sources), jumps: with(code.jumps, jumps) })
     }
 
     /// Whether a frame of the plan lies in it.
@@ -202,7 +203,13 @@ impl<'a> Build<'a> {
         }
         let alike = by_source.into_values().filter(|(old, now)| old.len() == now.len());
         let paired = alike.flat_map(|(old, now)| old.into_iter().zip(now)).collect();
-        Build { module, by_line, has, jumps: module.jumps.iter().flatten().map(key).collect(), paired }
+        Build {
+            module,
+            by_line,
+            has,
+            jumps: module.jumps.iter().flat_map(|(_, source)| source).map(key).collect(),
+            paired,
+        }
     }
 
     /// Whether a line may have left no frame.
@@ -302,9 +309,10 @@ impl Search<'_> {
 }
 
 /// Whether this call may be in the function that the other one calls.
-fn is_called(inner: &Call, outer: &Call) -> bool {
+pub(crate) fn is_called(inner: &Call, outer: &Call) -> bool {
     match (outer.callee, inner.within) {
         (Callee::Function(callee), Some(within)) => callee == within,
+        (Callee::Allocator(_), _) => false,
         _ => true,
     }
 }
@@ -373,7 +381,7 @@ mod tests {
             n => Call { after, within: Some(100 * n), callee: Callee::Function(100 * (n - 1)) },
         };
         let calls = calls.iter().map(|(after, l)| (call(*after), lines(l))).collect();
-        let jumps = jumps.iter().map(|l| lines(l)).collect();
+        let jumps = jumps.iter().map(|l| (call(1), lines(l))).collect();
         let translated = find(plan, &[Rebuilt { was: module("01"), now: module("02"), calls, jumps }]).translated?;
         let offsets = |s: &PlannedSite| s.frames.iter().map(|f| f.offset).collect();
         Some((translated.plan.sites.iter().map(offsets).collect(), translated))

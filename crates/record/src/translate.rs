@@ -122,15 +122,23 @@ fn is_source(frame: &Frame) -> bool {
 
 /// Its number among the objects of its stack; `None`: it is the stack's.
 pub(crate) fn number(site: &PlannedSite) -> Option<u8> {
-    let stack = stack_id(&site.frames)?;
+    let stack = if site.frames.iter().any(is_source) {
+        identity::path_id(site.frames.iter().filter_map(|f| u32::try_from(f.offset).ok()))
+    } else {
+        stack_id(&site.frames)?
+    };
     (1..=identity::APART).find(|&n| identity::apart_id(stack, n) == site.id.0)
+}
+
+/// The chain of a call stack; `None`: some of it lies in no file.
+pub(crate) fn chain(frames: &[Frame]) -> Option<u64> {
+    let token = |f: &Frame| Some(identity::token(key(f.module.as_ref()?), f.offset));
+    frames.iter().try_fold(identity::EMPTY_SITE, |chain, f| Some(identity::chain(chain, token(f)?)))
 }
 
 /// The id of a call stack; `None`: some of it lies in no file.
 pub(crate) fn stack_id(frames: &[Frame]) -> Option<u64> {
-    let token = |f: &Frame| Some(identity::token(key(f.module.as_ref()?), f.offset));
-    let chain = frames.iter().try_fold(identity::EMPTY_SITE, |chain, f| Some(identity::chain(chain, token(f)?)))?;
-    Some(identity::site_id(chain))
+    chain(frames).map(identity::site_id)
 }
 
 /// A position of the program, with its number.

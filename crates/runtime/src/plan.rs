@@ -34,6 +34,12 @@ pub fn image() -> Option<&'static Image<'static>> {
     unsafe { IMAGE.load(Acquire).as_ref() }
 }
 
+/// The plan, if it knows only the innermost frames of some stacks.
+#[inline]
+pub fn with_ends() -> Option<&'static Image<'static>> {
+    image().filter(|image| image.longest().is_some())
+}
+
 /// Tiers in use: those of the plan, or one.
 pub fn tiers() -> usize {
     image().map_or(1, Image::tiers)

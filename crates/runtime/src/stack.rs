@@ -2,11 +2,12 @@
 
 use crate::tls::Thread;
 use crate::unwind::{Met, Unwinder, Walk};
-use crate::{annotated, process, python, range};
+use crate::{annotated, plan, process, python, range};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use wire::event::{Apart, Event, MAX_FRAMES, MAX_PATH, NO_MODULE};
 use wire::identity::{self, LONGEST_NAME, NAMED, SOURCE};
+use wire::image::Image;
 
 static UNWINDER: AtomicPtr<Unwinder> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -79,6 +80,8 @@ pub fn site_id(thread: &Thread, asker: Asker) -> u64 {
         chain_with_python(unwinder, thread, asker)
     } else if let Some(path) = annotated::path() {
         return path.site_id();
+    } else if let Some(image) = plan::with_ends() {
+        chain_as_planned(unwinder, thread, image)
     } else {
         let walked = walk(unwinder, thread, |_| true);
         (walked.chain, walked.truncated)
@@ -107,6 +110,38 @@ fn chain_with_python(unwinder: &Unwinder, thread: &Thread, asker: Asker) -> (u64
         in_python = python::chain(thread, walked.chain);
     }
     in_python.unwrap_or((walked.chain, walked.truncated))
+}
+
+/// A stack of which a plan may know the innermost frames only: the most that it knows are its site. For the others it is walked to its end.
+struct AsPlanned {
+    image: &'static Image<'static>,
+    met: u64,
+    /// Chain and number of the frames that are known.
+    known: Option<(u64, u64)>,
+}
+
+impl AsPlanned {
+    fn by(image: &'static Image<'static>) -> AsPlanned {
+        AsPlanned { image, met: 0, known: None }
+    }
+
+    /// Takes one more frame; whether the walk goes on.
+    fn goes_on(&mut self, met: Met) -> bool {
+        self.met += 1;
+        let chain = identity::chain(met.before, met.token);
+        if self.image.ends_with(chain) {
+            self.known = Some((chain, self.met));
+        }
+        self.known.is_none() || self.image.longest().is_some_and(|longest| self.met < longest)
+    }
+}
+
+/// The chain of the stack where a plan knows the innermost frames only of some.
+#[inline(never)]
+fn chain_as_planned(unwinder: &Unwinder, thread: &Thread, image: &'static Image<'static>) -> (u64, bool) {
+    let mut planned = AsPlanned::by(image);
+    let walked = walk(unwinder, thread, |met| planned.goes_on(met));
+    planned.known.map_or((walked.chain, walked.truncated), |(chain, _)| (chain, false))
 }
 
 /// Frames of a library that places objects for its callers: the innermost ones, as long as they lie in one module. Sites are the callers'.
@@ -255,6 +290,8 @@ pub fn publish(thread: &Thread, site: u64, apart: Option<Apart>, asker: Asker) -
         *depth = end.min(MAX_FRAMES);
         Some(truncated || end > MAX_FRAMES)
     };
+    let of_program = asker != Asker::Library && !interpreter.is_ahead();
+    let mut planned = plan::with_ends().filter(|_| of_program).map(AsPlanned::by);
     let walked = walk(unwinder, thread, |met| {
         let at = met.return_address;
         if asker == Asker::Library && within.has(unwinder, at, core::mem::take(&mut innermost)) {
@@ -275,12 +312,15 @@ pub fn publish(thread: &Thread, site: u64, apart: Option<Apart>, asker: Asker) -
             *word = u64::from(module) << 48 | offset & ((1 << 48) - 1);
             depth += 1;
         }
-        in_python.is_none()
+        in_python.is_none() && planned.as_mut().is_none_or(|planned| planned.goes_on(met))
     });
     if walked.truncated && interpreter.is_ahead() {
         in_python = go_on_in_python(words, &mut depth);
     }
-    let truncated = in_python.unwrap_or(walked.truncated);
+    let mut truncated = in_python.unwrap_or(walked.truncated);
+    if let Some((_, frames)) = planned.and_then(|planned| planned.known) {
+        (depth, truncated) = (depth.min(frames as usize), false);
+    }
     let words = words.get(..depth).unwrap_or(&[]);
     let done = functions
         && words.iter().all(|word| publish_module(unwinder, thread, (word >> 48) as u16))

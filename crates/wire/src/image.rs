@@ -2,18 +2,20 @@
 //!
 //! The launcher has done all the work: tiers are numbered, and sites are ids, those of the program as it is now.
 //!
-//! Words (native order): magic, version, number of tiers, default tier, number of site slots (a power of two), offset of text, bytes of text, number of static variables, number of moves; then for each of [`MAX_TIERS`] tiers eight
+//! Words (native order): magic, version, number of tiers, default tier, number of site slots (a power of two), offset of text, bytes of text, number of static variables, number of moves, number of slots of ends (a power of two, or 0),
+//! most frames of these; then for each of [`MAX_TIERS`] tiers eight
 //! words: budget (bytes, `u64::MAX` none), node mask low, high (nodes 0-127), kind (0 nodes, 1 directory, 2 plain
 //! memory), path offset in text, path length, 0, 0; then site slots of three words (site id or 0, and a target: tier and in
 //! the next byte the tier of the rest; mask of parts, 0 for all); then text; then static variables of seven words (site id, module key, offset, length, bytes that it counts, and a
-//! target); then moves of five words (what begins the phase, number, how often, site; tier, in the next byte the tier of the rest, in the next how many of 64 parts go there, and in the next 1 if the phase does not use the site), those of one phase together. Lookups probe linearly.
+//! target); then moves of five words (what begins the phase, number, how often, site; tier, in the next byte the tier of the rest, in the next how many of 64 parts go there, and in the next 1 if the phase does not use the site), those of one phase together;
+//! then slots of ends of one word (a chain, or 0). Lookups probe linearly.
 
 use crate::identity::mix;
 use crate::process::MAX_TIERS;
 
 /// First word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HEARTHPL");
-const HEAD_WORDS: usize = 9;
+const HEAD_WORDS: usize = 11;
 const TIER_WORDS: usize = 8;
 const SITE_WORDS: usize = 3;
 const STATIC_WORDS: usize = 7;
@@ -92,6 +94,23 @@ pub struct Contents<'a> {
     pub statics: &'a [ImageStatic],
     /// What phases move, those of one phase together, in the order in which it is to be done.
     pub moves: &'a [ImageMove],
+    /// Sites of which only the innermost frames are known.
+    pub ends: Ends<'a>,
+}
+
+/// Stacks of which only the innermost frames are known: all that begin with these are one site, that of the innermost frames.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ends<'a> {
+    /// [`crate::identity::chain`] of these frames.
+    pub chains: &'a [u64],
+    /// Most frames that one has.
+    pub longest: u64,
+}
+
+impl Ends<'_> {
+    fn slots(&self) -> usize {
+        if self.chains.is_empty() { 0 } else { (self.chains.len() * 2 + 2).next_power_of_two() }
+    }
 }
 
 /// When a parallel region begins, or a site allocates, for the n-th time, the objects of a site go to another tier, or the first parts of
@@ -149,7 +168,7 @@ impl Contents<'_> {
     }
 
     fn tail_words(&self) -> usize {
-        self.statics.len() * STATIC_WORDS + self.moves.len() * MOVE_WORDS
+        self.statics.len() * STATIC_WORDS + self.moves.len() * MOVE_WORDS + self.ends.slots()
     }
 
     /// Words the image takes.
@@ -175,7 +194,10 @@ impl Contents<'_> {
             (out.len() - text_at - self.tail_words()) as u64 * 8,
             self.statics.len() as u64,
             self.moves.len() as u64,
+            self.ends.slots() as u64,
+            self.ends.longest,
         ];
+        let ends_at = out.len() - self.ends.slots();
         let statics_at = out.len() - self.tail_words();
         for (i, m) in self.moves.iter().enumerate() {
             let tiers = 0..self.tiers.len();
@@ -183,7 +205,7 @@ impl Contents<'_> {
                 return None;
             }
             let place = u64::from(m.tier) | u64::from(m.rest) << 8 | u64::from(m.parts) << 16 | u64::from(m.idle) << 24;
-            let at = out.len() - (self.moves.len() - i) * MOVE_WORDS;
+            let at = ends_at - (self.moves.len() - i) * MOVE_WORDS;
             out.get_mut(at..)?.get_mut(..MOVE_WORDS)?.copy_from_slice(&[m.begins, m.number, m.every, m.site, place]);
         }
         for (i, s) in self.statics.iter().enumerate() {
@@ -233,6 +255,14 @@ impl Contents<'_> {
             let [tiers, parts] = target.words();
             out[at(slot)..][..SITE_WORDS].copy_from_slice(&[site, tiers, parts]);
         }
+        let ends = out.get_mut(ends_at..)?;
+        for &chain in self.ends.chains {
+            let mut slot = mix(chain) as usize & (ends.len() - 1);
+            while ends[slot] != 0 && ends[slot] != chain {
+                slot = (slot + 1) & (ends.len() - 1);
+            }
+            ends[slot] = chain;
+        }
         Some(())
     }
 }
@@ -254,6 +284,8 @@ pub struct Image<'a> {
     text: &'a [u8],
     statics: &'a [u64],
     moves: &'a [u64],
+    ends: &'a [u64],
+    longest: u64,
 }
 
 impl<'a> Image<'a> {
@@ -268,22 +300,24 @@ impl<'a> Image<'a> {
         let default_tier = u8::try_from(w(3)?).ok()?;
         let (text_at, text_len) = (size(5)?, size(6)?);
         let text_words = words.get(text_at..text_at.checked_add(text_len / 8)?)?;
-        let (statics_len, moves_len) = (size(7)?, size(8)?);
+        let (statics_len, moves_len, ends_len, longest) = (size(7)?, size(8)?, size(9)?, w(10)?);
         let tail = words.get(text_at + text_len / 8..)?;
-        let (statics, moves) = tail.split_at_checked(statics_len.checked_mul(STATIC_WORDS)?)?;
+        let (statics, tail) = tail.split_at_checked(statics_len.checked_mul(STATIC_WORDS)?)?;
+        let (moves, ends) = tail.split_at_checked(moves_len.checked_mul(MOVE_WORDS)?)?;
         if tiers == 0
             || tiers > MAX_TIERS
             || usize::from(default_tier) >= tiers
             || !site_slots.is_power_of_two()
             || SITES_AT.checked_add(site_slots * SITE_WORDS)? != text_at
             || text_len % 8 != 0
-            || Some(moves.len()) != moves_len.checked_mul(MOVE_WORDS)
+            || ends.len() != ends_len
+            || !(ends.is_empty() || ends.len().is_power_of_two())
         {
             return None;
         }
         // SAFETY: u64s are plain bytes, and the length is that of the slice.
         let text = unsafe { core::slice::from_raw_parts(text_words.as_ptr().cast::<u8>(), text_len) };
-        Some(Image { words, tiers, default_tier, site_slots, text, statics, moves })
+        Some(Image { words, tiers, default_tier, site_slots, text, statics, moves, ends, longest })
     }
 
     /// Number of tiers.
@@ -328,6 +362,18 @@ impl<'a> Image<'a> {
             }
         }
         None
+    }
+
+    /// The most frames that are known of a stack of which not all are; `None`: there is no such stack.
+    pub fn longest(&self) -> Option<u64> {
+        (!self.ends.is_empty()).then_some(self.longest)
+    }
+
+    /// Whether innermost frames with this chain are all that is known of a site.
+    pub fn ends_with(&self, chain: u64) -> bool {
+        let slot = mix(chain) as usize;
+        let probed = (0..self.ends.len()).map(|i| self.ends.get((slot + i) & (self.ends.len() - 1)).copied());
+        probed.take_while(|&there| there.is_some_and(|there| there != 0)).any(|there| there == Some(chain))
     }
 
     /// Static variables to move at start.
@@ -381,7 +427,9 @@ mod tests {
         let sites: Vec<_> = (1..500u64).map(|i| (i * 7, target(i))).collect();
         let statics = [ImageStatic { site: 9, module: 8, offset: 7, size: 6, target: Target::whole(2), counts: 5 }; 3];
         let moves = [ImageMove { begins: 4, number: 3, every: 2, site: 7, tier: 0, parts: 61, rest: 2, idle: true }; 2];
-        let contents = Contents { tiers: &tiers, default_tier: 1, sites: &sites, statics: &statics, moves: &moves };
+        let ends = Ends { chains: &[1, 2, 1 << 40], longest: 3 };
+        let contents =
+            Contents { tiers: &tiers, default_tier: 1, sites: &sites, statics: &statics, moves: &moves, ends };
         let mut words = vec![0; contents.words()];
         contents.write(&mut words).unwrap();
         words
@@ -410,6 +458,10 @@ mod tests {
             rest: 2,
             idle: true
         }; 2]));
+        assert_eq!(
+            (image.longest(), [1, 2, 3, 1 << 40].map(|c| image.ends_with(c))),
+            (Some(3), [true, true, false, true])
+        );
         assert_eq!(image.statics().count(), 3);
         assert!(
             image
