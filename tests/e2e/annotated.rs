@@ -811,6 +811,7 @@ fn a_plan_by_lines_guides_what_any_compiler_builds() {
         let program = format!("./{name}");
         room.record(&["--sampler", "none"], "p.hearth", &[&program]).expect(0);
         room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "12MiB", "-o", "plan.toml"]).expect(0);
+        let planned = policy::plan_file::read(&room.path("plan.toml")).expect("the plan").sites;
         for (other, level) in others.into_iter().flat_map(|c| [(c, "-O0"), (c, "-O3")]) {
             run(room.command(other).args([level, "-g"]).args(sources).args(["-o", name])).expect(0);
             let plain = room.plain(&[&program]).expect(0).stdout;
@@ -821,6 +822,9 @@ fn a_plan_by_lines_guides_what_any_compiler_builds() {
             println!("{name}, {other} {level}: {:?}\n{:?}", landing.notes, landing.unmatched);
             let large = || landing.sites.iter().filter(|s| s.peak.0 >= 1 << 20);
             assert!(large().count() >= 2, "{text}");
+            let lost = |s: &&model::PlannedSite| landing.unmatched.iter().any(|u| u.label == s.label);
+            let lost: Vec<_> = planned.iter().filter(|s| s.peak.0 >= 1 << 20).filter(lost).collect();
+            assert!(lost.is_empty(), "{other} {level}: {lost:?}");
             for site in large() {
                 let tier = usize::from(site.planned != "fast");
                 assert_eq!(site.placed[tier], site.peak, "{other} {level}: {text}");

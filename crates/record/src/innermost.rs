@@ -11,8 +11,7 @@ use crate::calls::{Call, Callee};
 use crate::rebuilt::{Found, MOST_STACKS, MOST_STEPS, Rebuilt, is_called};
 use crate::translate::{self, Again};
 use model::{Frame, Plan, PlannedPhase, PlannedSite, SiteId, SiteKind, SourceLine};
-use std::collections::{BTreeSet, HashMap, HashSet};
-use wire::identity;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Most frames between an allocator and the first line, or two lines.
 const MOST_BETWEEN: usize = 12;
@@ -33,23 +32,15 @@ pub fn find(plan: &Plan, modules: &[Rebuilt]) -> Innermost {
     let codes: Vec<Code<'_>> = modules.iter().map(|module| Code::of(plan, module)).collect();
     let of = |frames: &[Frame]| codes.iter().find(|c| frames.first().is_some_and(|f| c.module.has(f)));
     let sites = || plan.sites.iter().filter(|s| s.kind != SiteKind::Static).filter_map(|s| Some((s, of(&s.frames)?)));
-    let mut stacks: HashMap<SiteId, Result<Vec<Vec<Frame>>, String>> = HashMap::new();
-    for (site, code) in sites() {
-        stacks.insert(site.id, code.stacks(&site.frames));
-    }
-    let mut lost: std::collections::BTreeMap<SiteId, String> =
+    let stacks: HashMap<SiteId, Result<Vec<Vec<Frame>>, String>> =
+        sites().map(|(site, code)| (site.id, code.stacks(&site.frames))).collect();
+    let mut lost: BTreeMap<SiteId, String> =
         stacks.iter().filter_map(|(id, found)| Some((*id, found.as_ref().err()?.clone()))).collect();
     for phase in plan.phases.iter().filter(|p| p.is_of_mpi() && of(&p.frames).is_some()) {
         lost.insert(phase.begins, "operations of MPI are not found by lines of the source".to_string());
     }
-    let site = |site: &PlannedSite| -> Vec<(SiteId, Vec<Frame>)> {
-        let apart = translate::number(site);
-        let id = |frames: &[Frame]| {
-            let stack = translate::stack_id(frames)?;
-            Some(SiteId(apart.map_or(stack, |n| identity::apart_id(stack, n))))
-        };
-        let found = stacks.get(&site.id).and_then(|found| found.as_ref().ok());
-        found.into_iter().flatten().filter_map(|frames| Some((id(frames)?, frames.clone()))).collect()
+    let site = |site: &PlannedSite| {
+        translate::with_stacks(site, stacks.get(&site.id).and_then(|found| found.clone().ok()).unwrap_or_default())
     };
     let again = Again::of(plan, site);
     if again.now.is_empty() {
@@ -288,9 +279,11 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Bytes, Module};
+    use crate::rebuilt::tests::{self, plan};
+    use model::{Module, PlannedMove};
     use std::path::Path;
     use std::process::Command;
+    use wire::identity;
 
     const SOURCE: &str = "#include <stdlib.h>
 void *keep[4];
@@ -327,37 +320,13 @@ int main(int argc, char **argv) {
             Frame { module: Some(was()), offset: line.into(), source: vec![source] }
         };
         let frames: Vec<Frame> = path.split(' ').map(frame).collect();
-        PlannedSite {
-            id: SiteId(identity::path_id(frames.iter().map(|f| f.offset as u32))),
-            kind: SiteKind::Allocation,
-            label: path.into(),
-            tier: "fast".into(),
-            split: None,
-            why: String::new(),
-            miss_share,
-            peak: Bytes::mib(1),
-            resident: None,
-            frames,
-        }
-    }
-
-    fn plan(sites: Vec<PlannedSite>) -> Plan {
-        Plan {
-            version: model::plan::PLAN_VERSION,
-            policy: "density".into(),
-            command: vec!["/was/t".into()],
-            platform: "here".into(),
-            threshold: Bytes::kib(4),
-            default_tier: "slow".into(),
-            tiers: vec![],
-            sites,
-            phases: vec![],
-        }
+        let id = SiteId(identity::path_id(frames.iter().map(|f| f.offset as u32)));
+        PlannedSite { id, label: path.into(), ..tests::site(frames, miss_share) }
     }
 
     /// What the sites are in a build: their labels, and the lines of each frame.
     fn found(sites: &[&str], now: &Module) -> (Vec<String>, Innermost) {
-        let plan = plan(sites.iter().map(|path| site(path, 0.1)).collect());
+        let plan = plan(sites.iter().map(|path| site(path, 0.1)).collect(), vec![]);
         let innermost = find(&plan, &[Rebuilt::read(was(), now.clone()).unwrap()]);
         let lines =
             |f: &Frame| f.source.iter().map(|l| format!("{}:{}", l.function, l.line)).collect::<Vec<_>>().join("+");
@@ -430,9 +399,27 @@ int main(int argc, char **argv) {
         let now = build(dir.path(), "gcc", &["-O0", "-g"]);
         let first = site("main:9", 0.5);
         let second = PlannedSite { id: SiteId(identity::apart_id(first.id.0, 2)), ..site("main:9", 0.2) };
-        let found = find(&plan(vec![first, second]), &[Rebuilt::read(was(), now).unwrap()]);
+        let found = find(&plan(vec![first, second], vec![]), &[Rebuilt::read(was(), now).unwrap()]);
         let ids: Vec<u64> = found.found.translated.unwrap().plan.sites.iter().map(|s| s.id.0).collect();
         assert_eq!(ids[1], identity::apart_id(ids[0], 2));
         assert_eq!(found.chains.len(), 1);
+    }
+
+    #[test]
+    fn phases_begin_with_allocations_and_not_with_operations_of_mpi() {
+        let dir = tempfile::tempdir().unwrap();
+        let now = build(dir.path(), "gcc", &["-O0", "-g"]);
+        let (one, operation) = (site("main:9", 0.5), site("main:7", 0.0));
+        let moved = PlannedMove { site: one.id, tier: "slow".into(), split: None, idle: false };
+        let phase =
+            |begins, frames| PlannedPhase { begins, number: 1, every: None, frames, moves: vec![moved.clone()] };
+        // Of one that begins with an allocation the plan has no frames.
+        let phases = vec![phase(one.id, vec![]), phase(operation.id, operation.frames)];
+        let found = find(&plan(vec![one], phases), &[Rebuilt::read(was(), now).unwrap()]).found;
+        let translated = found.translated.unwrap().plan;
+        let id = translated.sites[0].id;
+        assert_eq!(translated.phases.iter().map(|p| p.moves[0].site).collect::<Vec<_>>(), [id, id]);
+        assert_eq!(translated.phases.iter().map(|p| p.begins).collect::<Vec<_>>(), [id, operation.id]);
+        assert!(found.lost[&operation.id].starts_with("operations of MPI"));
     }
 }

@@ -15,7 +15,6 @@ use model::{Frame, Module, Plan, PlannedPhase, PlannedSite, SiteId, SiteKind, So
 use object::Object;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
-use wire::identity;
 
 /// A line calls from several places where its loop was unrolled, say; most stacks of a site.
 pub(crate) const MOST_STACKS: usize = 64;
@@ -80,14 +79,7 @@ pub fn find(plan: &Plan, rebuilt: &[Rebuilt]) -> Found {
     };
     let of_site =
         |site: &PlannedSite| if site.kind == SiteKind::Static { Ok(Vec::new()) } else { stacks(&site.frames) };
-    let site = |site: &PlannedSite| -> Vec<(SiteId, Vec<Frame>)> {
-        let apart = translate::number(site);
-        let id = |frames: &[Frame]| {
-            let stack = translate::stack_id(frames)?;
-            Some(SiteId(apart.map_or(stack, |n| identity::apart_id(stack, n))))
-        };
-        of_site(site).unwrap_or_default().into_iter().filter_map(|frames| Some((id(&frames)?, frames))).collect()
-    };
+    let site = |site: &PlannedSite| translate::with_stacks(site, of_site(site).unwrap_or_default());
     let operations = plan.phases.iter().filter(|p| p.is_of_mpi()).map(|p| (p.begins, stacks(&p.frames).err()));
     let sites = plan.sites.iter().map(|s| (s.id, of_site(s).err()));
     let lost = sites.chain(operations).filter_map(|(id, why)| Some((id, why?))).collect();
@@ -318,7 +310,7 @@ pub(crate) fn is_called(inner: &Call, outer: &Call) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use model::{Bytes, PlannedMove};
     use std::process::Command;
@@ -343,7 +335,7 @@ mod tests {
             .collect()
     }
 
-    fn site(frames: Vec<Frame>, miss_share: f64) -> PlannedSite {
+    pub(crate) fn site(frames: Vec<Frame>, miss_share: f64) -> PlannedSite {
         PlannedSite {
             id: SiteId(translate::stack_id(&frames).unwrap()),
             kind: SiteKind::Allocation,
@@ -358,7 +350,7 @@ mod tests {
         }
     }
 
-    fn plan(sites: Vec<PlannedSite>, phases: Vec<PlannedPhase>) -> Plan {
+    pub(crate) fn plan(sites: Vec<PlannedSite>, phases: Vec<PlannedPhase>) -> Plan {
         Plan {
             version: model::plan::PLAN_VERSION,
             policy: "density".into(),

@@ -141,6 +141,13 @@ pub(crate) fn stack_id(frames: &[Frame]) -> Option<u64> {
     chain(frames).map(identity::site_id)
 }
 
+/// The sites that a planned one is if its call stack is any of these.
+pub(crate) fn with_stacks(site: &PlannedSite, stacks: Vec<Vec<Frame>>) -> Vec<(SiteId, Vec<Frame>)> {
+    let apart = number(site);
+    let id = |stack| SiteId(apart.map_or(stack, |n| identity::apart_id(stack, n)));
+    stacks.into_iter().filter_map(|frames| Some((id(stack_id(&frames)?), frames))).collect()
+}
+
 /// A position of the program, with its number.
 type Known<'a> = (u32, &'a Position);
 
