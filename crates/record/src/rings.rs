@@ -272,6 +272,16 @@ impl ProcessFile {
         self.rings().map(|r| r.control().dropped.load(Relaxed)).sum()
     }
 
+    /// Allocations managed, and bytes that they were asked for.
+    pub fn managed(&self) -> (u64, u64) {
+        let all = &self.header().counters;
+        let first = (all.managed.load(Relaxed), all.managed_bytes.load(Relaxed));
+        self.rings().fold(first, |(objects, bytes), ring| {
+            let own = ring.control();
+            (objects.wrapping_add(own.managed.load(Relaxed)), bytes.wrapping_add(own.managed_bytes.load(Relaxed)))
+        })
+    }
+
     /// Tells an exiting process that it need not wait any longer.
     pub fn acknowledge_exit(&self) {
         let word = &self.header().exit_ack;

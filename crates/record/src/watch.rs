@@ -437,7 +437,7 @@ impl<'a> Watch<'a> {
                 // One that is about to end or to execute another program: its end is told.
                 Err(_) => continue,
             };
-            let allocated = header.counters.managed_bytes.load(Relaxed);
+            let allocated = file.managed().1;
             if denied {
                 header.objects_read.store(0, Relaxed);
                 p.objects = None;
@@ -852,7 +852,7 @@ impl<'a> Watch<'a> {
         };
         let text = file.text();
         let sampling = header.sampling.load(Relaxed) == 1;
-        let counters = counters(&header.counters);
+        let counters = counters(&file);
         let unsaid = matches!(how, Ended::Gone | Ended::LeftBehind) && state <= state::RUNNING;
         let gone_on = self.processes[i].gone_on.take().filter(|_| unsaid);
         let status = match (state, how) {
@@ -1083,9 +1083,10 @@ fn born(found: Found, kind: SiteKind, time: u64) -> Taken {
     Taken { tid: 0, time, what: What::Alloc { addr, size, site, tier: 0, realloc: false, kind, ended: None } }
 }
 
-fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
-    let mut out: Vec<(String, u64)> = [
-        ("managed", &c.managed),
+fn counters(file: &ProcessFile) -> Vec<(String, u64)> {
+    let c = &file.header().counters;
+    let mut out = vec![("managed".to_string(), file.managed().0)];
+    let others = [
         ("refused", &c.refused),
         ("no_ring", &c.no_ring),
         ("children_unobserved", &c.children_unobserved),
@@ -1103,10 +1104,8 @@ fn counters(c: &wire::process::Counters) -> Vec<(String, u64)> {
         ("spent_ns", &c.spent_ns),
         ("paused_ns", &c.paused_ns),
         ("most_anonymous", &c.most_anonymous),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_string(), value.load(Relaxed)))
-    .collect();
+    ];
+    out.extend(others.map(|(name, value)| (name.to_string(), value.load(Relaxed))));
     let moved = [
         ("moved", &c.moved),
         ("moved_bytes", &c.moved_bytes),

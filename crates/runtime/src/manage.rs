@@ -166,13 +166,8 @@ fn enter(thread: &Thread, addr: usize, object: Object, site: &Site, tier: usize,
     open(addr, object);
     let (at, bytes, id) = (addr as u64, object.bytes as u64, site.id.load(Relaxed));
     let event = Event::Alloc { addr: at, size: bytes, site: id, tier: tier as u8, realloc, kind: Kind::Allocation };
-    let now = process::time();
-    process::publish(thread, now, event);
-    heap::keep_lean(now);
-    if let Some(h) = process::info() {
-        h.counters.managed.fetch_add(1, Relaxed);
-        h.counters.managed_bytes.fetch_add(bytes, Relaxed);
-    }
+    heap::keep_lean(process::publish_birth(thread, at, event));
+    process::count_managed(thread, bytes);
     phases::allocated(site);
     sampler::guard::pass_by(&thread.step);
 }
@@ -180,7 +175,8 @@ fn enter(thread: &Thread, addr: usize, object: Object, site: &Site, tier: usize,
 /// Opens the books of an object.
 fn open(addr: usize, object: Object) {
     objects::enter(addr, object);
-    if let Some(site) = sites::at(object.site) {
+    // What only the sampler asks for.
+    if let Some(site) = sites::at(object.site).filter(|_| sampler::enabled()) {
         site.born(addr, object.bytes);
     }
     let (guest, tier) = guest(object);
@@ -255,7 +251,9 @@ fn guest(object: Object) -> (usize, usize) {
 fn close(addr: usize) -> Option<Object> {
     let object = objects::take(addr)?;
     if let Some(site) = sites::at(object.site) {
-        site.died(addr, object.bytes);
+        if sampler::enabled() {
+            site.died(addr, object.bytes);
+        }
         site.let_go(object.bytes);
     }
     let (guest, tier) = guest(object);
@@ -339,9 +337,7 @@ fn release(addr: usize) {
     // A child that only frees what it inherited has nothing to say.
     if let Some(busy) = busy.as_ref().filter(|_| process::attached()) {
         sampler::guard::pass_by(&busy.0.step);
-        let now = process::time();
-        process::publish(busy.0, now, Event::Free { addr: addr as u64 });
-        heap::keep_lean(now);
+        heap::keep_lean(process::publish_end(busy.0, addr as u64));
     }
     if let Some(site) = sites::at(object.site).filter(|_| object.split) {
         split::unbind(site.target(), addr, object.bytes);
@@ -434,7 +430,7 @@ fn move_within(thread: &Thread, addr: usize, within: usize, size: usize) -> *mut
             return core::ptr::null_mut();
         }
     }
-    process::publish(thread, process::time(), Event::Free { addr: addr as u64 });
+    process::publish_end(thread, addr as u64);
     heap::release(addr);
     new
 }

@@ -7,7 +7,7 @@ use crate::tls::Thread;
 use crate::{heap, mapping, objects, plan, range, recent, sampler, sandbox, sites, stack, start, sys};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use wire::event::{Event, Kind, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
+use wire::event::{Event, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
 use wire::mark;
 use wire::process::{
     FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, MAX_TIERS, Pushed, RING_BYTES, Ring, header, state, write_text,
@@ -424,29 +424,70 @@ fn ring_control(ring: &Ring, index: usize) -> Option<&wire::process::RingControl
     Some(ring.control())
 }
 
-/// Publishes an event of the calling thread at a time of [`time`]. `false` if it was dropped (and counted). What a recorder reads in the
-/// table of objects is not published.
+/// Publishes an event of the calling thread at a time of [`time`]. `false` if it was dropped (and counted).
 pub fn publish(thread: &Thread, time: u64, event: Event<'_>) -> bool {
-    let of_object = matches!(event, Event::Free { .. } | Event::Alloc { kind: Kind::Allocation, .. });
-    if of_object && info().is_some_and(|h| h.objects_read.load(Relaxed) == 1) {
-        return true;
+    own_ring(thread).is_some_and(|(ring, shared)| push(ring, shared, thread.tid.get(), time, event))
+}
+
+/// Publishes that an object has come to life. Gives the time, to the next tick of the kernel if there is nobody to be told.
+pub fn publish_birth(thread: &Thread, addr: u64, event: Event<'_>) -> u64 {
+    if table_is_read() {
+        return since_epoch(sys::now_by_tick());
     }
-    let Some((ring, shared)) = ring(thread) else {
-        if let Some(h) = info() {
-            h.counters.no_ring.fetch_add(1, Relaxed);
+    let now = time();
+    if let Some((ring, shared)) = own_ring(thread) {
+        if push(ring, shared, thread.tid.get(), now, event) && !shared {
+            ring.remember(addr);
         }
-        return false;
-    };
-    match event {
-        Event::Free { addr } if !shared && ring.end(addr, time) => true,
-        Event::Alloc { addr, kind: Kind::Allocation, .. } => {
-            let pushed = push(ring, shared, thread.tid.get(), time, event);
-            if pushed && !shared {
-                ring.remember(addr);
-            }
-            pushed
+    }
+    now
+}
+
+/// Publishes that the object at this address is no more. Gives the time, as [`publish_birth`] does.
+pub fn publish_end(thread: &Thread, addr: u64) -> u64 {
+    if table_is_read() {
+        return since_epoch(sys::now_by_tick());
+    }
+    let now = time();
+    if let Some((ring, shared)) = own_ring(thread) {
+        if shared || !ring.end(addr, now) {
+            push(ring, shared, thread.tid.get(), now, Event::Free { addr });
         }
-        _ => push(ring, shared, thread.tid.get(), time, event),
+    }
+    now
+}
+
+/// A recorder reads in the table of objects what has come to life and ended: it is told nothing of it.
+fn table_is_read() -> bool {
+    info().is_some_and(|h| h.objects_read.load(Relaxed) == 1)
+}
+
+/// The ring that the calling thread publishes in, and whether others do, too; where there is none, an event that is lost for it is counted.
+#[inline]
+fn own_ring(thread: &Thread) -> Option<(Ring, bool)> {
+    let found = ring(thread);
+    if found.is_none() {
+        info().into_iter().for_each(|h| _ = h.counters.no_ring.fetch_add(1, Relaxed));
+    }
+    found
+}
+
+/// Counts an object of so many bytes that the calling thread was given: in its own ring, if it has one, as a counter that all threads share would
+/// go from processor to processor with each object.
+pub fn count_managed(thread: &Thread, bytes: u64) {
+    let file = FILE.load(Acquire);
+    if file.is_null() {
+        return;
+    }
+    match (thread.ring.get() as usize).checked_sub(1) {
+        // SAFETY: the mapping holds MAX_RINGS rings, and this one is the calling thread's.
+        Some(own) if own < MAX_RINGS - 1 => unsafe { Ring::at(file, own) }.count_managed(bytes),
+        _ => {
+            // SAFETY: the mapping is never undone while FILE names it.
+            let counters = &unsafe { header(file) }.counters;
+            counters.managed.fetch_add(1, Relaxed);
+            counters.managed_bytes.fetch_add(bytes, Relaxed);
+        }
     }
 }
 

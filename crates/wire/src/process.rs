@@ -52,7 +52,7 @@ pub mod state {
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Allocations managed.
+    /// Allocations managed, by threads that have no ring of their own; the others count theirs in [`RingControl`].
     pub managed: AtomicU64,
     /// Bytes that they were asked for.
     pub managed_bytes: AtomicU64,
@@ -174,7 +174,13 @@ pub struct RingControl {
     pub head: AtomicU64,
     /// Events dropped because the ring was full. Producer's.
     pub dropped: AtomicU64,
-    _pad1: [u64; 6],
+    /// Allocations managed, and bytes that they were asked for, by all the ring's owners. Producer's.
+    pub managed: AtomicU64,
+    /// See `managed`.
+    pub managed_bytes: AtomicU64,
+    /// What `tail` was when the producer last looked: it does not look again until it has to, as the consumer's line would come over each time.
+    seen_tail: AtomicU64,
+    _pad1: [u64; 3],
     /// Slots ever read. Consumer's.
     pub tail: AtomicU64,
     _pad2: [u64; 7],
@@ -245,8 +251,14 @@ impl Ring {
     pub fn push(&self, words: &[u64]) -> Pushed {
         let control = self.control();
         let slots = words.len().div_ceil(SLOT_WORDS) as u64;
+        const HALF: u64 = RING_SLOTS as u64 / 2;
         let head = control.head.load(Relaxed);
-        let used = head.wrapping_sub(control.tail.load(Acquire));
+        let mut used = head.wrapping_sub(control.seen_tail.load(Relaxed));
+        if used.saturating_add(slots) >= HALF {
+            let tail = control.tail.load(Acquire);
+            control.seen_tail.store(tail, Relaxed);
+            used = head.wrapping_sub(tail);
+        }
         if used.saturating_add(slots) > RING_SLOTS as u64 {
             control.dropped.fetch_add(1, Relaxed);
             return Pushed::Dropped;
@@ -255,8 +267,14 @@ impl Ring {
             self.word(head + (i / SLOT_WORDS) as u64, i % SLOT_WORDS).store(word, Relaxed);
         }
         control.head.store(head + slots, Release);
-        const HALF: u64 = RING_SLOTS as u64 / 2;
         if used < HALF && used + slots >= HALF { Pushed::HalfFull } else { Pushed::Kept }
+    }
+
+    /// Counts an allocation. Only the ring's producer may, so that it takes no locked instruction.
+    pub fn count_managed(&self, bytes: u64) {
+        let add = |word: &AtomicU64, n: u64| word.store(word.load(Relaxed).wrapping_add(n), Relaxed);
+        add(&self.control().managed, 1);
+        add(&self.control().managed_bytes, bytes);
     }
 
     /// Remembers that the allocation of the object at `addr` is the event of one slot that was pushed last. Only its producer may.
