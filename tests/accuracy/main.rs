@@ -7,8 +7,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Rounds of `eight`: some twenty seconds.
-const WORK: &str = "40000";
+/// Rounds of `eight`: some fifteen seconds.
+const WORK: &str = "25000";
 const FUNCTIONS: [&str; 8] = [
     "alloc_stream_read",
     "alloc_stream_write",

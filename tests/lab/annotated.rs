@@ -1,21 +1,47 @@
 //! Programs compiled with `hearth-cc` on a machine with two tiers: a plan by another compiler's build puts their objects where it says, by the kernel's word.
 
 use hearth_tests::lab::{Lab, PLATFORM};
-use hearth_tests::{compilers, hearth, run, workspace};
+use hearth_tests::{Room, compilers, hearth, run, workspace};
 use model::landing::Landing;
 use std::fs;
+use std::process::Command;
 
 #[test]
 fn a_plan_by_another_compilers_build_lands() {
+    lands(|room| {
+        let mut plain = room.command("gcc");
+        plain.args(["-O0", "-g"]);
+        [plain, annotated(room)]
+    });
+}
+
+#[test]
+fn a_plan_of_an_annotated_program_lands_in_another_compilers_build() {
+    lands(|room| {
+        let mut plain = room.command("gcc");
+        plain.args(["-O3", "-g"]);
+        [annotated(room), plain]
+    });
+}
+
+fn annotated(room: &Room) -> Command {
+    let mut compiler = room.command(compilers().join("hearth-cc"));
+    compiler.args(["-O3", "--hearth-wrapper=fill"]);
+    compiler
+}
+
+/// Plans by the profile of the first compiler's program, and looks where the second one's has its objects by that plan.
+fn lands(compilers: impl Fn(&Room) -> [Command; 2]) {
     let lab = Lab::enter_beside();
     let sources = ["annotated.c", "annotated_more.c"].map(|s| workspace().join("tests/programs").join(s));
-    run(lab.room.command("gcc").args(["-O0", "-g"]).args(&sources).args(["-o", "app"])).expect(0);
+    let [mut first, mut second] = compilers(&lab.room);
     let guest = |script: &str| {
         fs::write(lab.room.path("script.sh"), format!("hearth=$1\n\"$hearth\" lab mark on\n{script}"))
             .expect("writing");
         let hearth = hearth().to_str().expect("readable").to_string();
         lab.run(&["--fast", "128MiB", "--roi", "marks"], &["sh", "script.sh", &hearth]);
     };
+    run(first.args(&sources).args(["-o", "app"])).expect(0);
     guest(r#""$hearth" record --sampler lab -o p.hearth -- ./app"#);
     let plan = ["plan", "p.hearth", "--platform", PLATFORM, "--policy", "first-served", "--fast", "18MiB"];
     lab.room.hearth(&[&plan[..], &["-o", "plan.toml"]].concat()).expect(0);
@@ -23,8 +49,7 @@ fn a_plan_by_another_compilers_build_lands() {
     let text = fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");
     let text = text.replacen("nodes = []", "nodes = [0]", 1).replacen("nodes = []", "nodes = [1]", 1);
     fs::write(lab.room.path("plan.toml"), &text).expect("writing");
-    let mut compiler = lab.room.command(compilers().join("hearth-cc"));
-    run(compiler.args(["-O3", "--hearth-wrapper=fill"]).args(&sources).args(["-o", "app"])).expect(0);
+    run(second.args(&sources).args(["-o", "app"])).expect(0);
     guest(r#""$hearth" run --quiet --plan plan.toml --json landed.json -- ./app"#);
     let text = fs::read_to_string(lab.room.path("landed.json")).expect("it was brought back");
     let landing: Landing = serde_json::from_str(&text).expect("a landing");

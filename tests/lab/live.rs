@@ -128,29 +128,6 @@ fn incremental_moves_no_more_than_it_may() {
     assert!(there(true) > there(false) + 0.2, "{} and {}; {did}", there(false), there(true));
 }
 
-/// As `bench/live/moving` measures it, against one call for the same pages: the pace where nobody touches them, as the time of one processor is the same in
-/// each run, and how long those wait who do. Two processors wait for each other where the host is busy, and then one call holds up for longer, too.
-#[test]
-fn moving_is_quick_and_holds_nobody_up() {
-    let lab = Lab::enter();
-    let told = |vcpus: &str, how: &[&str]| {
-        let options = ["--placement", "first-touch", "--fast", "40MiB", "--vcpus", vcpus];
-        let (ended, _) = lab.run(&options, &[&[env!("CARGO_BIN_EXE_live-moving")], how].concat());
-        print!("{vcpus}: {}", ended.stdout);
-        let numbers = |line: &str| line.split(' ').filter_map(|word| word.parse::<f64>().ok()).collect::<Vec<_>>();
-        let lines: Vec<[f64; 2]> = ended.stdout.lines().filter_map(|line| numbers(line).try_into().ok()).collect();
-        assert_eq!(lines.len(), 4, "{}", ended.stdout);
-        lines
-    };
-    // A line of one call (MiB/s, ms), and a line of live (its share of that, ms), for each of two nodes.
-    for of in told("1", &["small", "alone"]).chunks(2) {
-        assert!(of[1][0] >= 0.7, "{of:?}");
-    }
-    for of in told("2", &["small"]).chunks(2) {
-        assert!(of[1][1] <= f64::max(1.0, of[0][1] / 2.0), "{of:?}");
-    }
-}
-
 /// Small objects of two sites that are made in turns: kept together by site, the hot ones come to fast memory.
 #[test]
 fn small_objects_come_to_fast_memory_by_site() {

@@ -3,14 +3,12 @@
 
 mod annotated;
 mod api;
-mod calibration;
 mod compare;
 mod daemon;
 mod ends;
 mod functions;
-mod guest;
 mod live;
 mod memkind;
-mod mpi;
 mod placement;
 mod refusals;
+mod two_processors;

@@ -2,7 +2,7 @@
 
 use hearth_tests::lab::{Lab, PLATFORM};
 use hearth_tests::{Ended, hearth, program};
-use model::landing::{Landing, Moved, SiteLanding};
+use model::landing::{Landing, SiteLanding};
 use serde_json::Value;
 use std::fs;
 
@@ -27,7 +27,7 @@ fn plan(lab: &Lab, fast: &str) {
     lab.room.hearth(&["plan", "p.hearth", "--platform", PLATFORM, "--fast", fast, "-o", "plan.toml"]).expect(0);
 }
 
-fn landing(figures: &Value) -> Landing {
+pub fn landing(figures: &Value) -> Landing {
     serde_json::from_value(figures["landing"].clone()).expect("a guided run says where objects landed")
 }
 
@@ -166,40 +166,6 @@ fn a_loop_is_followed_for_longer_than_it_was_profiled() {
     assert!(moved.objects >= 32 && moved.there.is_some_and(|share| share >= 0.99), "{moved:?}");
 }
 
-/// With room for two of the three arrays and a processor for what moves: an array that has room to come before its turn is there when that begins, and not
-/// if it comes when its turn has begun.
-#[test]
-fn what_is_used_next_comes_beside_what_is_used_now() {
-    let lab = Lab::enter();
-    let (turns, hearth) = (program("turns"), hearth());
-    let record = [hearth.to_str().expect("readable"), "record", "--sampler", "lab", "-o", "p.hearth", "--"];
-    lab.run(&["--fast", "64MiB", "--vcpus", "2"], &[&record[..], &[&*turns, "10", "400000"]].concat());
-    let plan = ["plan", "p.hearth", "--platform", PLATFORM, "--policy", "phase-local", "--fast", "10MiB"];
-    lab.room.hearth(&[&plan[..], &["-o", "early.toml"]].concat()).expect(0);
-    let text = fs::read_to_string(lab.room.path("early.toml")).expect("the plan");
-    let ahead = |line: &&str| line.contains("tier = \"dram\", idle = true");
-    let late: Vec<&str> = text.lines().filter(|line| !ahead(line)).collect();
-    assert!(late.len() < text.lines().count(), "{text}");
-    fs::write(lab.room.path("late.toml"), late.join("\n")).expect("writing the plan");
-    let [early, late] = ["early", "late"].map(|plan| {
-        let options = ["--placement", &format!("plan:{plan}.toml"), "--fast", "24MiB", "--vcpus", "2"];
-        // It looks before the first load of each turn.
-        let (ended, figures) = lab.run(&options, &[&turns, "12", "400000", "0"]);
-        assert!(ended.stdout.lines().any(|l| l == "right"), "{}", ended.stdout);
-        let told: Vec<(&str, u64, u64)> = ended.stderr.lines().filter_map(turn).collect();
-        assert_eq!(told.len(), 12, "{}", ended.stderr);
-        let there = told[3..].iter().filter(|&&(_, fast, slow)| is_fast(fast, slow) >= 0.99).count();
-        let moved = landing(&figures).moved.expect("the plan has phases");
-        println!("{plan}: {there} of 9, {moved:?}");
-        (there, moved)
-    });
-    // One array stays, one comes before its turn, and one can only come when the one before has gone.
-    assert!(early.0 >= 5 && early.0 > late.0, "{early:?} {late:?}");
-    let share = |moved: &Moved| moved.overlapped().expect("something moved");
-    assert!(share(&early.1) >= 0.6 && share(&early.1) > share(&late.1), "{early:?} {late:?}");
-    assert_eq!((early.1.waited.0, late.1.waited.0), (0, 0), "there is a processor for what moves");
-}
-
 /// The share of an array of `turns` that is fast.
 pub fn is_fast(fast: u64, slow: u64) -> f64 {
     assert_eq!(fast + slow, 1024, "pages of 4 MiB");
@@ -217,12 +183,7 @@ fn being_guided_takes_no_time() {
     guided_by(&Lab::enter_beside(), "1");
 }
 
-#[test]
-fn being_guided_takes_no_time_on_two_processors() {
-    guided_by(&Lab::enter(), "2");
-}
-
-fn guided_by(lab: &Lab, vcpus: &str) {
+pub fn guided_by(lab: &Lab, vcpus: &str) {
     plan(lab, "24MiB");
     // Everything to the slow memory: the guided run does what all-slow does.
     let text = std::fs::read_to_string(lab.room.path("plan.toml")).expect("the plan");

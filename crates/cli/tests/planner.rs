@@ -1,9 +1,7 @@
 //! What `hearth plan` shows instead of a plan, as a user sees it, on a small profile that the tests write: golden files, which
 //! `UPDATE_GOLDEN=1` accepts anew.
 
-mod common;
-
-use common::Room;
+use crate::common::Room;
 use std::fs;
 
 #[track_caller]

@@ -1,8 +1,6 @@
 //! `hearth report` and `hearth plan` as a user sees them, on a small profile written here.
 
-mod common;
-
-use common::{COLD, HOT, MIB, Room};
+use crate::common::{COLD, HOT, MIB, Room};
 use model::SiteId;
 use std::fs;
 

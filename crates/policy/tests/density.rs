@@ -1,8 +1,6 @@
 //! The density policy on instances small enough to be worked by hand, and on random ones against its rules.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use hearth_policy::{Capacity, Error, Options, SizeBy, Summary, policies, tiers};
 use model::*;
 use proptest::prelude::*;

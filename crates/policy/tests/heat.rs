@@ -1,8 +1,6 @@
 //! Which parts of large objects are hot.
 
-mod common;
-
-use common::{observed, over_time, platform, site, timed};
+use crate::common::{observed, over_time, platform, site, timed};
 use hearth_policy::cost::Shares;
 use hearth_policy::cost::heat::Heat;
 use hearth_policy::policies::exact;

@@ -1,8 +1,6 @@
 //! Plans that move: on small runs, against every schedule there is.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use hearth_policy::cost;
 use hearth_policy::policies::exact;
 use hearth_policy::schedule::{self, Place, Step};

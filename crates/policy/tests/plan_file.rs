@@ -1,8 +1,6 @@
 //! The plan file: what it looks like, that it comes back as it was, and what is said of a bad one.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use hearth_policy::{Options, plan_file, policies};
 use model::*;
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! The policies on instances worked by hand, and on random ones against all possible placements.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use hearth_policy::cost::{Shares, landing};
 use hearth_policy::policies::exact;
 use hearth_policy::{Capacity, Error, Options, Task, policies};

@@ -1,10 +1,8 @@
 //! Comparisons of the lab: what the terminal and the Markdown look like, and that pages and pictures are whole, closed
 //! against the network and against commands that would be markup, and leave no run out.
 
-mod common;
-
-use common::compared::{holed, program, suite, whole};
-use common::{assert_golden, assert_well_formed};
+use crate::common::compared::{holed, program, suite, whole};
+use crate::common::{assert_golden, assert_well_formed};
 use hearth_report::{comparison, comparison_page, comparison_svg, suite_markdown, suite_page, suite_svg};
 use model::{Bytes, Comparison};
 use unicode_width::UnicodeWidthStr;

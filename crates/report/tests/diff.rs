@@ -1,8 +1,6 @@
 //! Two profiles side by side: what is matched, what is said, and what is left out.
 
-mod common;
-
-use common::{assert_well_formed, fixture};
+use crate::common::{assert_well_formed, fixture};
 use hearth_report::{diff, diff_page, diff_table};
 use model::{Bytes, Observed, PlannedTier, SiteId, Touch};
 

@@ -1,9 +1,7 @@
 //! The export is what the Firefox profiler's processed format asks for: its version, and tables whose columns are of one
 //! length and refer to rows that exist.
 
-mod common;
-
-use common::fixture;
+use crate::common::fixture;
 use hearth_report::firefox;
 use model::{Life, Nanos};
 use serde_json::Value;

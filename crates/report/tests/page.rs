@@ -1,8 +1,6 @@
 //! The page: whole, closed against the network and against names that would be markup, and small enough.
 
-mod common;
-
-use common::{assert_well_formed, cut, fixture, hostile, many};
+use crate::common::{assert_well_formed, cut, fixture, hostile, many};
 use hearth_report::html::page;
 
 #[test]

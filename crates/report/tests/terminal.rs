@@ -1,8 +1,6 @@
 //! What the terminal shows, against golden files, and the rules no golden file can hold.
 
-mod common;
-
-use common::{assert_golden, cut, fixture};
+use crate::common::{assert_golden, cut, fixture};
 use hearth_report as report;
 use unicode_width::UnicodeWidthStr;
 

@@ -1,5 +1,4 @@
 //! A small profile, and a room of one's own to use it in.
-#![allow(dead_code)] // each test file uses its own part
 
 use model::{Module, Nanos, Origin, SiteId, SourceLine};
 use profile::estimate::Burst;

@@ -1,5 +1,4 @@
 //! Small profiles and platforms, written down by hand.
-#![allow(dead_code)] // each test file uses its own part
 
 use model::observed::TimePoint;
 use model::*;

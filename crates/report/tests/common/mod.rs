@@ -1,5 +1,4 @@
 //! Fixtures, and golden files that `UPDATE_GOLDEN=1` accepts anew.
-#![allow(dead_code)] // each test file uses its own part
 
 pub mod compared;
 
