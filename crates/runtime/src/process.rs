@@ -429,7 +429,9 @@ pub fn publish(thread: &Thread, time: u64, event: Event<'_>) -> bool {
     own_ring(thread).is_some_and(|(ring, shared)| push(ring, shared, thread.tid.get(), time, event))
 }
 
-/// Publishes that an object has come to life. Gives the time, to the next tick of the kernel if there is nobody to be told.
+/// Publishes that an object has come to life. Gives the time, to the next tick of the kernel if there is nobody to be told. Part of its caller, as what
+/// is known there of the event need not be looked at again.
+#[inline(always)]
 pub fn publish_birth(thread: &Thread, addr: u64, event: Event<'_>) -> u64 {
     if table_is_read() {
         return since_epoch(sys::now_by_tick());
@@ -444,6 +446,7 @@ pub fn publish_birth(thread: &Thread, addr: u64, event: Event<'_>) -> u64 {
 }
 
 /// Publishes that the object at this address is no more. Gives the time, as [`publish_birth`] does.
+#[inline(always)]
 pub fn publish_end(thread: &Thread, addr: u64) -> u64 {
     if table_is_read() {
         return since_epoch(sys::now_by_tick());
@@ -504,7 +507,7 @@ pub fn sampler_ring() -> Option<Ring> {
 }
 
 /// Pushes an event into a ring of which the caller is the producer (or, `shared`, one of several that take turns).
-#[inline]
+#[inline(always)]
 pub fn push(ring: Ring, shared: bool, tid: u32, time: u64, event: Event<'_>) -> bool {
     let stamped = Stamped { tid, time, event };
     match event {

@@ -1,17 +1,19 @@
 //! The managed address range: one reservation, one equal part for each tier, and a small pool for the time before
 //! the next allocator is known.
 //!
-//! `free` tells its own objects by one comparison, and an object's tier by a division. The range is reserved without
+//! `free` tells its own objects by one comparison, and an object's tier by a shift. The range is reserved without
 //! access rights, so it costs no memory and counts against no limit but that of the address space.
 
 use crate::sys;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use wire::process::MAX_TIERS;
 
 /// Start and length of what `free` takes for its own: the tiers' parts, then the pool.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static LEN: AtomicUsize = AtomicUsize::new(0);
-static TIER_SPAN: AtomicUsize = AtomicUsize::new(0);
+/// A tier's address space is this power of two; there is none as long as it is [`NO_SPAN`].
+static TIER_SHIFT: AtomicU32 = AtomicU32::new(NO_SPAN);
+const NO_SPAN: u32 = usize::BITS - 1;
 /// Some of the range was given back, and may be anybody's now.
 static SHRUNK: AtomicBool = AtomicBool::new(false);
 static KEPT: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(usize::MAX) }; MAX_TIERS];
@@ -19,9 +21,10 @@ static POOL: AtomicUsize = AtomicUsize::new(0);
 static POOL_USED: AtomicUsize = AtomicUsize::new(0);
 
 /// Most address space of one tier; enough for any memory of today.
-pub const MAX_TIER_SPAN: usize = 1 << 40;
+pub const MAX_TIER_SPAN: usize = 1 << MAX_SHIFT;
+const MAX_SHIFT: u32 = 40;
 /// Least address space of one tier worth managing.
-const MIN_TIER_SPAN: usize = 1 << 30;
+const MIN_SHIFT: u32 = 30;
 const POOL_BYTES: usize = 1 << 18;
 
 #[repr(align(4096))]
@@ -34,8 +37,9 @@ static FALLBACK: Fallback = Fallback(core::cell::UnsafeCell::new([0; POOL_BYTES]
 /// allocation of the process. Without any range only the pool remains and nothing is ever managed: so it is where the
 /// address space is limited (RLIMIT_AS, RLIMIT_DATA), as what is reserved here would be missing there.
 pub fn reserve() {
-    let mut span = if sys::address_space_limited() { 0 } else { MAX_TIER_SPAN };
-    while span >= MIN_TIER_SPAN {
+    let most = if sys::address_space_limited() { 0 } else { MAX_SHIFT };
+    for shift in (MIN_SHIFT..=most).rev().step_by(3) {
+        let span = 1usize << shift;
         let len = span * MAX_TIERS + POOL_BYTES;
         let at = sys::reserve(len + span, libc::PROT_NONE);
         if at != 0 {
@@ -44,7 +48,7 @@ pub fn reserve() {
             let pool = base + span * MAX_TIERS;
             // SAFETY: the pool is the end of the fresh mapping.
             if unsafe { sys::protect(pool, POOL_BYTES, libc::PROT_READ | libc::PROT_WRITE) } {
-                TIER_SPAN.store(span, Relaxed);
+                TIER_SHIFT.store(shift, Relaxed);
                 POOL.store(pool, Relaxed);
                 // What lies before and behind is not needed.
                 // SAFETY: the ends of the fresh mapping, which nobody uses.
@@ -61,7 +65,6 @@ pub fn reserve() {
                 return;
             }
         }
-        span /= 8;
     }
     let pool = FALLBACK.0.get() as usize;
     POOL.store(pool, Relaxed);
@@ -112,17 +115,18 @@ pub fn base() -> usize {
 }
 
 /// Address space of one tier; 0 when nothing can be managed.
+#[inline]
 pub fn tier_span() -> usize {
-    TIER_SPAN.load(Relaxed)
+    match TIER_SHIFT.load(Relaxed) {
+        NO_SPAN => 0,
+        shift => 1 << shift,
+    }
 }
 
 /// The tier whose part holds this managed address.
 #[inline]
 pub fn tier_of(addr: usize) -> usize {
-    match tier_span() {
-        0 => 0,
-        span => (addr.wrapping_sub(base()) / span).min(MAX_TIERS - 1),
-    }
+    (addr.wrapping_sub(base()) >> (TIER_SHIFT.load(Relaxed) % usize::BITS)).min(MAX_TIERS - 1)
 }
 
 /// Memory for whoever allocates before the next allocator is known (dlsym itself does): zeroed, never given back.

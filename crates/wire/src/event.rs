@@ -193,6 +193,7 @@ pub const fn slots_for(words: usize) -> usize {
 
 /// Writes an event into `out` and returns how many slots it takes, or `None` if `out` is too small or the event
 /// breaks a limit of this module.
+#[inline(always)]
 pub fn encode(s: &Stamped<'_>, out: &mut [u64]) -> Option<usize> {
     let (kind, flags, words) = match s.event {
         Event::Alloc { addr, size, site, tier, realloc, kind } => {
@@ -353,6 +354,7 @@ pub fn decode<'a>(words: &'a [u64], bytes: &'a mut [u8; MAX_PATH + MAX_BUILD_ID]
     Some(Stamped { tid: (head >> 32) as u32, time: w(1)?, event })
 }
 
+#[inline(always)]
 fn put(out: &mut [u64], words: &[u64]) -> Option<()> {
     out.get_mut(2..2 + words.len())?.copy_from_slice(words);
     Some(())

@@ -205,7 +205,7 @@ pub enum Pushed {
 #[derive(Clone, Copy, Debug)]
 pub struct Ring {
     control: *const RingControl,
-    slots: *const AtomicU64,
+    slots: *const [AtomicU64; SLOT_WORDS],
 }
 
 // SAFETY: all shared words are atomics; the single-producer rule is the caller's (see `push`).
@@ -240,14 +240,15 @@ impl Ring {
         unsafe { &*self.control }
     }
 
-    fn word(&self, slot: u64, word: usize) -> &AtomicU64 {
-        let index = (slot as usize % RING_SLOTS) * SLOT_WORDS + word;
-        // SAFETY: index is below RING_SLOTS * SLOT_WORDS, inside the ring per `at`'s contract.
-        unsafe { &*self.slots.add(index) }
+    #[inline(always)]
+    fn slot(&self, number: u64) -> &[AtomicU64; SLOT_WORDS] {
+        // SAFETY: one of the ring's RING_SLOTS, which lie one behind the other per `at`'s contract.
+        unsafe { &*self.slots.add(number as usize % RING_SLOTS) }
     }
 
     /// Appends an event (as made by [`crate::event::encode`]). Only one thread may push at a time. If there is no room
     /// the drop is counted.
+    #[inline]
     pub fn push(&self, words: &[u64]) -> Pushed {
         let control = self.control();
         let slots = words.len().div_ceil(SLOT_WORDS) as u64;
@@ -263,8 +264,9 @@ impl Ring {
             control.dropped.fetch_add(1, Relaxed);
             return Pushed::Dropped;
         }
-        for (i, &word) in words.iter().enumerate() {
-            self.word(head + (i / SLOT_WORDS) as u64, i % SLOT_WORDS).store(word, Relaxed);
+        for (i, slot) in words.chunks(SLOT_WORDS).enumerate() {
+            let into = self.slot(head + i as u64);
+            slot.iter().zip(into).for_each(|(&word, into)| into.store(word, Relaxed));
         }
         control.head.store(head + slots, Release);
         if used < HALF && used + slots >= HALF { Pushed::HalfFull } else { Pushed::Kept }
@@ -278,6 +280,7 @@ impl Ring {
     }
 
     /// Remembers that the allocation of the object at `addr` is the event of one slot that was pushed last. Only its producer may.
+    #[inline]
     pub fn remember(&self, addr: u64) {
         let slot = self.control().head.load(Relaxed).wrapping_sub(1);
         let [key, place] = self.place(addr);
@@ -288,6 +291,7 @@ impl Ring {
     /// Writes the end of the object at `addr` into the event of its allocation, if that is remembered and was not taken yet; else
     /// `false`: it takes an event of its own. Only the ring's producer may. Should the object that is remembered have ended otherwise,
     /// and its address be another one's now, the end is that one's: all that is told is an end at this address and time.
+    #[inline]
     pub fn end(&self, addr: u64, time: u64) -> bool {
         let [key, place] = self.place(addr);
         if key.load(Relaxed) != addr || addr == 0 {
@@ -298,7 +302,7 @@ impl Ring {
         // One that was taken long ago may be another event by now.
         let since = self.control().head.load(Relaxed).wrapping_sub(slot);
         (1..=RING_SLOTS as u64).contains(&since)
-            && self.word(slot, END_WORD).compare_exchange(0, time.max(TAKEN + 1), AcqRel, Relaxed).is_ok()
+            && self.slot(slot)[END_WORD].compare_exchange(0, time.max(TAKEN + 1), AcqRel, Relaxed).is_ok()
     }
 
     fn place(&self, addr: u64) -> &[AtomicU64; 2] {
@@ -315,7 +319,7 @@ impl Ring {
         if ready == 0 {
             return Ok(0);
         }
-        let slots = match slots_of(self.word(tail, 0).load(Relaxed)) {
+        let slots = match slots_of(self.slot(tail)[0].load(Relaxed)) {
             Some(slots) if slots as u64 <= ready && ready <= RING_SLOTS as u64 => slots,
             _ => {
                 control.tail.store(head, Release);
@@ -323,10 +327,10 @@ impl Ring {
             }
         };
         for (i, word) in out.iter_mut().enumerate().take(slots * SLOT_WORDS) {
-            *word = self.word(tail + (i / SLOT_WORDS) as u64, i % SLOT_WORDS).load(Relaxed);
+            *word = self.slot(tail + (i / SLOT_WORDS) as u64)[i % SLOT_WORDS].load(Relaxed);
         }
         if can_end(out[0]) {
-            out[END_WORD] = self.word(tail, END_WORD).swap(TAKEN, AcqRel);
+            out[END_WORD] = self.slot(tail)[END_WORD].swap(TAKEN, AcqRel);
         }
         control.tail.store(tail + slots as u64, Release);
         Ok(slots * SLOT_WORDS)
