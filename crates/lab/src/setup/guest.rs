@@ -2,7 +2,7 @@
 //! our start script.
 
 use super::cpio::{Archive, Entry};
-use super::tool;
+use super::{kernel, tool};
 use crate::Error;
 use object::{Object, ObjectSection};
 use std::fs;
@@ -21,7 +21,7 @@ pub fn identity() -> u64 {
     super::identity([INIT].into_iter().chain(FOLDERS).chain(MODULES).map(str::as_bytes))
 }
 
-/// Takes the kernel and the modules out of the kernel's package: `dir/vmlinuz` and `dir/modules/NAME.ko`.
+/// Takes the kernel and the modules out of the kernel's package: `dir/vmlinux` and `dir/modules/NAME.ko`.
 ///
 /// # Errors
 /// If the package does not hold them, or a module needs one that is not in the list.
@@ -49,8 +49,10 @@ pub fn unpack_kernel(package: &Path, busybox: &Path, dir: &Path) -> Result<(), E
         let found = files.iter().find(|f| f.file_name().is_some_and(|n| n.to_string_lossy().starts_with(start)));
         found.ok_or_else(|| Error(format!("{} has no file {start}", package.display())))
     };
-    let kernel = dir.join("vmlinuz");
-    fs::rename(named("vmlinuz-")?, &kernel).map_err(super::cannot("write", &kernel))?;
+    let packed = named("vmlinuz-")?;
+    let packed = fs::read(packed).map_err(super::cannot("read", packed))?;
+    let program = dir.join("vmlinux");
+    fs::write(&program, kernel::unpacked(&packed)?).map_err(super::cannot("write", &program))?;
     let modules = dir.join("modules");
     fs::create_dir(&modules).map_err(super::cannot("make", &modules))?;
     for module in MODULES {
@@ -62,9 +64,20 @@ pub fn unpack_kernel(package: &Path, busybox: &Path, dir: &Path) -> Result<(), E
         };
         check_needs(module, &bytes)?;
         let file = modules.join(format!("{module}.ko"));
-        fs::write(&file, bytes).map_err(super::cannot("write", &file))?;
+        fs::write(&file, without_signature(&bytes)).map_err(super::cannot("write", &file))?;
     }
     super::remove(&all)
+}
+
+/// A module as it was before it was signed: to check that takes an emulated processor half a second for all of them, and apt has checked the package. The
+/// signature stands behind the module, behind that its length, and at the end that there is one (the kernel's include/linux/module_signature.h).
+fn without_signature(module: &[u8]) -> &[u8] {
+    let stripped = || {
+        let (rest, length) = module.strip_suffix(b"~Module signature appended~\n")?.split_last_chunk::<4>()?;
+        // The other eight bytes say how it is signed.
+        rest.get(..rest.len().checked_sub(8 + u32::from_be_bytes(*length) as usize)?)
+    };
+    stripped().unwrap_or(module)
 }
 
 /// Whether all modules that this one needs are loaded before it.
@@ -120,6 +133,15 @@ pub fn first_file_system(dir: &Path, busybox: &Path) -> Result<Vec<u8>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signatures_are_taken_off() {
+        let signed = [&b"module"[..], b"signed", &[0; 8], &[0, 0, 0, 6], b"~Module signature appended~\n"].concat();
+        assert_eq!(without_signature(&signed), b"module");
+        assert_eq!(without_signature(b"module"), b"module");
+        let bad = [&[0; 8], &[0, 0, 1, 0][..], b"~Module signature appended~\n"].concat();
+        assert_eq!(without_signature(&bad), bad);
+    }
 
     #[test]
     fn the_script_loads_exactly_these_modules() {
