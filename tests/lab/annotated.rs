@@ -8,20 +8,20 @@ use std::process::Command;
 
 #[test]
 fn a_plan_by_another_compilers_build_lands() {
-    lands(|room| {
-        let mut plain = room.command("gcc");
-        plain.args(["-O0", "-g"]);
-        [plain, annotated(room)]
-    });
+    let lab = Lab::enter_beside();
+    lands(&lab, [gcc(&lab.room, "-O0"), annotated(&lab.room)]);
 }
 
 #[test]
 fn a_plan_of_an_annotated_program_lands_in_another_compilers_build() {
-    lands(|room| {
-        let mut plain = room.command("gcc");
-        plain.args(["-O3", "-g"]);
-        [annotated(room), plain]
-    });
+    let lab = Lab::enter_beside();
+    lands(&lab, [annotated(&lab.room), gcc(&lab.room, "-O3")]);
+}
+
+fn gcc(room: &Room, level: &str) -> Command {
+    let mut compiler = room.command("gcc");
+    compiler.args([level, "-g"]);
+    compiler
 }
 
 fn annotated(room: &Room) -> Command {
@@ -31,10 +31,8 @@ fn annotated(room: &Room) -> Command {
 }
 
 /// Plans by the profile of the first compiler's program, and looks where the second one's has its objects by that plan.
-fn lands(compilers: impl Fn(&Room) -> [Command; 2]) {
-    let lab = Lab::enter_beside();
+fn lands(lab: &Lab, [mut first, mut second]: [Command; 2]) {
     let sources = ["annotated.c", "annotated_more.c"].map(|s| workspace().join("tests/programs").join(s));
-    let [mut first, mut second] = compilers(&lab.room);
     let guest = |script: &str| {
         fs::write(lab.room.path("script.sh"), format!("hearth=$1\n\"$hearth\" lab mark on\n{script}"))
             .expect("writing");

@@ -1,6 +1,6 @@
 //! Several runs as one, and a small run's misses with a large run's sizes.
 
-use crate::common::{observed, site};
+use crate::common::{self, observed, site};
 use hearth_policy::travel::{Merge, merge, resized};
 use hearth_policy::{Capacity, Error, Options, policies};
 use model::observed::{Memory, Region, TimePoint};
@@ -181,7 +181,7 @@ fn profiles_with_and_without_samples_are_not_merged() {
 fn a_small_run_says_where_a_large_one_is_hot() {
     let mut small =
         observed(vec![site(1, 4 * MIB, 4000.0, 400.0), site(2, 8 * MIB, 800.0, 0.0), site(5, MIB, 10.0, 0.0)]);
-    small.platform = Some(crate::common::platform(vec![crate::common::tier("here", 3, 1 << 30)]));
+    small.platform = Some(common::platform(vec![common::tier("here", 3, 1 << 30)]));
     small.sites[0].nodes = vec![(3, Bytes(4 * MIB))];
     let asked = Asked { load_misses: 100.0, store_misses: 50.0, pattern: Pattern::Random, lines: None };
     small.rest = Some(asked);
@@ -208,8 +208,7 @@ fn a_small_run_says_where_a_large_one_is_hot() {
     assert!(notes[0].contains("0 were found by id, 2 by source form, and 1 are in no other"), "{notes:?}");
     assert!(notes[1].starts_with("1 of the profile's sites, with 0.2% of its misses, are not in"), "{notes:?}");
     let options = Options { fast: Some(Capacity::Size(Bytes(16 * MIB))), ..Options::default() };
-    let platform =
-        crate::common::platform(vec![crate::common::tier("dram", 0, 1 << 30), crate::common::tier("nvm", 1, 1 << 30)]);
+    let platform = common::platform(vec![common::tier("dram", 0, 1 << 30), common::tier("nvm", 1, 1 << 30)]);
     let plan = policies::find("density").unwrap().decide(&both, &platform, &options).unwrap();
     let place = |n: u64| plan.sites.iter().find(|s| s.id == id(n)).map(|s| s.tier.clone()).unwrap();
     assert_eq!((place(1001), place(1002)), ("dram".to_string(), "nvm".to_string()));
@@ -224,7 +223,7 @@ fn what_one_profile_does_not_tell_apart_is_taken_by_the_stack() {
         s
     };
     let told = observed(vec![site(1, 4 * MIB, 100.0, 0.0), apart(8 * MIB, 300.0), site(2, MIB, 50.0, 0.0)]);
-    let told = crate::common::over_time(told, &[&[60.0, 0.0, 25.0], &[40.0, 300.0, 25.0]]);
+    let told = common::over_time(told, &[&[60.0, 0.0, 25.0], &[40.0, 300.0, 25.0]]);
     let whole = observed(vec![site(1, 24 * MIB, 800.0, 0.0), site(2, MIB, 50.0, 0.0)]);
     // A larger run in which they are apart: each has the misses that its bytes have on the average, and so the other way about.
     for (rates, sizes, misses) in [(&whole, &told, 400.0), (&told, &whole, 800.0)] {

@@ -1,7 +1,7 @@
 //! The page in a real browser: Chromium opens it with a script of the test behind the page's own, which acts as a reader
 //! would and writes down what it saw.
 
-use crate::common::{fixture, many};
+use crate::common::{self, fixture, many};
 use hearth_report::html::page;
 use model::{Nanos, Observed, SiteId, Touch};
 use serde_json::Value;
@@ -131,9 +131,7 @@ fn the_page_fits_its_window_and_all_pictures_are_drawn() {
         const pictures = [...document.querySelectorAll('svg.plot, .graph')].map(e => { const r = e.getBoundingClientRect();
           return [Math.round(r.width), Math.round(r.height), e.querySelectorAll('path, rect, circle, a, .frame').length]; });
         return {inner: innerWidth, scroll: document.documentElement.scrollWidth, wide, out, boxes, pictures};";
-    for (observed, name) in
-        [(touched(), "lammps"), (crate::common::hostile(), "hostile"), (many(1000), "a thousand sites")]
-    {
+    for (observed, name) in [(touched(), "lammps"), (common::hostile(), "hostile"), (many(1000), "a thousand sites")] {
         let page = page(&observed);
         for view in [WIDE, NARROW, View { dark: true, ..NARROW }] {
             let seen = visit(&page, view, script);
@@ -204,7 +202,7 @@ fn functions_are_told_beside_a_site_and_by_themselves() {
 #[test]
 fn names_that_would_be_markup_do_nothing() {
     let seen = visit(
-        &page(&crate::common::hostile()),
+        &page(&common::hostile()),
         WIDE,
         "document.querySelectorAll('details').forEach(d => { d.open = true; });
          document.querySelector('#flame .frame').click();

@@ -165,8 +165,7 @@ fn refused() -> *mut u8 {
 fn enter(thread: &Thread, addr: usize, object: Object, site: &Site, tier: usize, realloc: bool) {
     open(addr, object);
     let (at, bytes, id) = (addr as u64, object.bytes as u64, site.id.load(Relaxed));
-    let event = Event::Alloc { addr: at, size: bytes, site: id, tier: tier as u8, realloc, kind: Kind::Allocation };
-    heap::keep_lean(process::publish_birth(thread, at, event));
+    heap::keep_lean(process::publish_birth(thread, at, bytes, id, tier as u8, realloc));
     process::count_managed(thread, bytes);
     phases::allocated(site);
     sampler::guard::pass_by(&thread.step);

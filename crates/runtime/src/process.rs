@@ -7,7 +7,7 @@ use crate::tls::Thread;
 use crate::{heap, mapping, objects, plan, range, recent, sampler, sandbox, sites, stack, start, sys};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use wire::event::{Event, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
+use wire::event::{Event, Kind, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
 use wire::mark;
 use wire::process::{
     FILE_BYTES, HEADER_BYTES, Header, MAGIC, MAX_RINGS, MAX_TIERS, Pushed, RING_BYTES, Ring, header, state, write_text,
@@ -432,12 +432,13 @@ pub fn publish(thread: &Thread, time: u64, event: Event<'_>) -> bool {
 /// Publishes that an object has come to life. Gives the time, to the next tick of the kernel if there is nobody to be told. Part of its caller, as what
 /// is known there of the event need not be looked at again.
 #[inline(always)]
-pub fn publish_birth(thread: &Thread, addr: u64, event: Event<'_>) -> u64 {
+pub fn publish_birth(thread: &Thread, addr: u64, size: u64, site: u64, tier: u8, realloc: bool) -> u64 {
     if table_is_read() {
         return since_epoch(sys::now_by_tick());
     }
     let now = time();
     if let Some((ring, shared)) = own_ring(thread) {
+        let event = Event::Alloc { addr, size, site, tier, realloc, kind: Kind::Allocation };
         if push(ring, shared, thread.tid.get(), now, event) && !shared {
             ring.remember(addr);
         }
@@ -479,18 +480,13 @@ fn own_ring(thread: &Thread) -> Option<(Ring, bool)> {
 /// go from processor to processor with each object.
 pub fn count_managed(thread: &Thread, bytes: u64) {
     let file = FILE.load(Acquire);
-    if file.is_null() {
-        return;
-    }
-    match (thread.ring.get() as usize).checked_sub(1) {
+    let own = (thread.ring.get() as usize).checked_sub(1).filter(|&ring| ring < MAX_RINGS - 1 && !file.is_null());
+    if let Some(ring) = own {
         // SAFETY: the mapping holds MAX_RINGS rings, and this one is the calling thread's.
-        Some(own) if own < MAX_RINGS - 1 => unsafe { Ring::at(file, own) }.count_managed(bytes),
-        _ => {
-            // SAFETY: the mapping is never undone while FILE names it.
-            let counters = &unsafe { header(file) }.counters;
-            counters.managed.fetch_add(1, Relaxed);
-            counters.managed_bytes.fetch_add(bytes, Relaxed);
-        }
+        unsafe { Ring::at(file, ring) }.count_managed(bytes);
+    } else if let Some(h) = info() {
+        h.counters.managed.fetch_add(1, Relaxed);
+        h.counters.managed_bytes.fetch_add(bytes, Relaxed);
     }
 }
 

@@ -126,7 +126,7 @@ pub fn tier_span() -> usize {
 /// The tier whose part holds this managed address.
 #[inline]
 pub fn tier_of(addr: usize) -> usize {
-    (addr.wrapping_sub(base()) >> (TIER_SHIFT.load(Relaxed) % usize::BITS)).min(MAX_TIERS - 1)
+    addr.wrapping_sub(base()).wrapping_shr(TIER_SHIFT.load(Relaxed)).min(MAX_TIERS - 1)
 }
 
 /// Memory for whoever allocates before the next allocator is known (dlsym itself does): zeroed, never given back.

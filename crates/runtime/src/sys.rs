@@ -197,17 +197,19 @@ pub fn now_in_handler() -> u64 {
 
 /// CLOCK_MONOTONIC in ns.
 pub fn now() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to a local.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    read_clock(libc::CLOCK_MONOTONIC)
 }
 
-/// The same as it was at the kernel's last tick, some milliseconds ago, for a tenth of what [`now`] costs.
+/// The same as it was at the kernel's last tick, some milliseconds ago, for a quarter of what [`now`] costs.
 pub fn now_by_tick() -> u64 {
+    read_clock(libc::CLOCK_MONOTONIC_COARSE)
+}
+
+#[inline]
+fn read_clock(clock: libc::clockid_t) -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes to a local.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut t) };
+    unsafe { libc::clock_gettime(clock, &mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
