@@ -41,7 +41,7 @@ pub struct Placing {
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     threshold: Bytes,
     #[command(flatten)]
-    sampler: crate::sampler::Args,
+    sampler: crate::sampler::Sampling,
     /// Write every decision and every move, with its reason, to this file, as JSON lines
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,

@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     threshold: Bytes,
     #[command(flatten)]
-    sampler: crate::sampler::Args,
+    sampler: crate::sampler::Sampling,
     /// Record objects of every size: each site's small ones get pages of their own
     #[arg(long, conflicts_with = "threshold")]
     small: bool,

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 /// Which sampler, and how much of it
 #[derive(clap::Args)]
-pub struct Args {
+pub struct Sampling {
     /// How accesses are sampled; auto takes the best one that works here
     #[arg(long, value_enum, default_value = "auto")]
     sampler: Sampler,
@@ -35,7 +35,7 @@ enum Sampler {
     None,
 }
 
-impl Args {
+impl Sampling {
     /// The sampler that was asked for.
     pub fn sampler(&self) -> Result<record::Sampler> {
         let (faults_per_second, most_ppm) = (self.faults_per_second, (self.overhead * 10_000.0) as u64);
