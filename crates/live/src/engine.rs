@@ -113,6 +113,8 @@ pub struct Engine<'a> {
     /// Misses are counted, and not estimated from page faults.
     counts: bool,
     llc: u64,
+    /// There is one processor for the programs and for moving: while something is moved they do not get on.
+    alone: bool,
     /// Number of the current interval; the first is 1.
     interval: u32,
     clock: Clock,
@@ -178,6 +180,7 @@ impl<'a> Engine<'a> {
             armed: Armed::default(),
             counts,
             llc,
+            alone: std::thread::available_parallelism().is_ok_and(|n| n.get() == 1),
             interval: 1,
             clock: Clock::new(options.interval.0, 0),
             jobs: Vec::new(),
@@ -490,7 +493,7 @@ impl<'a> Engine<'a> {
         let site = self.shown.site(r.site);
         self.journal.moved(now_ns, pid, &site, between, done);
         let [from, to] = between.map(|place| place.name.clone());
-        let (gain_ns, why) = (m.gain, self.why.clone());
+        let (gain_ns, why) = (m.gain.all, self.why.clone());
         self.last = Some(LastMove { pid: pid as u32, site, from, to, bytes, gain_ns, why });
     }
 }
@@ -929,6 +932,49 @@ mod tests {
             engine.tick((interval + 1) * 1_000_000_000).expect("it works");
             each(&mut engine, interval, at);
         }
+    }
+
+    /// An object takes the place of another one for a phase. Where that is asked for in the next phase it has to come back, which costs as much again; if not, nothing has.
+    #[test]
+    fn what_has_to_come_back_is_paid_for_twice() {
+        let moved = |turn: fn(u64) -> u64| {
+            let mut moved = Vec::new();
+            by_turns(true, 0, 60, turn, |engine, interval, at| {
+                let before = turn(interval.saturating_sub(10));
+                engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n != at + before * 2 * MIB));
+                engine.alone = true;
+                engine.mover.takes(1e9 / (4 * MIB) as f64);
+                let asked = [Lines::default(), Lines { random: 5e6, ..Lines::default() }];
+                engine.decide((interval + 1) * 1_000_000_000, 1e9, &asked, "asked");
+                if interval % 10 == 3 {
+                    moved.push(queued(engine));
+                }
+            });
+            moved
+        };
+        assert_eq!(moved(|interval| interval / 10 % 2)[3..], [vec![], vec![], vec![]]);
+        let round = moved(|interval| interval / 10 % 3);
+        assert_eq!(round[3..], [vec![(2, 1), (0, 0)], vec![(0, 1), (1, 0)], vec![(1, 1), (2, 0)]], "{round:?}");
+    }
+
+    /// Moving takes four intervals, and it takes two until it is seen that the next phase has begun. Until then what makes room is asked for.
+    #[test]
+    fn what_makes_room_ahead_is_not_missed_for_longer_than_what_comes_would_be_late() {
+        let since = |alone: bool| {
+            let mut moved = Vec::new();
+            let turn = |interval: u64| interval / 40 % 3;
+            by_turns(true, 0, 280, turn, |engine, interval, at| {
+                engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n != at + turn(interval) * 2 * MIB));
+                engine.alone = alone;
+                engine.mover.takes(2e9 / (2 * MIB) as f64);
+                let asked = [Lines::default(), Lines { random: 5e6, ..Lines::default() }];
+                engine.decide((interval + 1) * 1_000_000_000, 1e9, &asked, "asked");
+                moved.push(!queued(engine).is_empty());
+            });
+            let since = moved[240..].iter().position(|moved| *moved).expect("it is moved ahead");
+            40 - (since + 1)
+        };
+        assert_eq!((since(false), since(true)), (3, 1), "of forty intervals so many are left; with four it is even");
     }
 
     /// What has come for the next phase was a reason to think that this is not near any more, and so to move it back.

@@ -34,6 +34,49 @@ pub struct Item {
     pub phase_life: f64,
     /// See `life`.
     pub next_life: f64,
+    /// So much of the next phase would go by if it was moved only when that has begun, in s.
+    pub late: f64,
+    /// Lines a second in the phase that comes after those that are reckoned with, and how long that lasts, in s; none if nobody knows.
+    pub after: Option<(Lines, f64)>,
+}
+
+/// What is gained if a record lies in another tier than now, in ns; a loss is less than nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gain {
+    /// As long as it may last.
+    pub all: f64,
+    /// Of that, in the present phase and the next one, if that is near.
+    pub soon: f64,
+    /// By moving it now and not when the next phase has begun, if that is near.
+    pub early: f64,
+    /// In the phase after those: what is better elsewhere then had better have stayed, or goes back.
+    pub after: f64,
+    /// By how much `all` may be chance: a standard deviation.
+    pub doubt: f64,
+}
+
+impl Gain {
+    /// Both together.
+    pub fn and(self, other: Gain) -> Gain {
+        Gain {
+            all: self.all + other.all,
+            soon: self.soon + other.soon,
+            early: self.early + other.early,
+            after: self.after + other.after,
+            doubt: (self.doubt * self.doubt + other.doubt * other.doubt).sqrt(),
+        }
+    }
+
+    /// So large a share of it.
+    pub fn times(self, share: f64) -> Gain {
+        Gain {
+            all: share * self.all,
+            soon: share * self.soon,
+            early: share * self.early,
+            after: share * self.after,
+            doubt: share * self.doubt,
+        }
+    }
 }
 
 /// So small a share of a record is not worth a move of its own.
@@ -74,16 +117,20 @@ impl Item {
         self.gains(now, from, to).iter().sum()
     }
 
-    /// Of that in this phase and the next one.
-    pub fn soon(&self, now: &Now, from: usize, to: usize) -> f64 {
-        let [phase, next, _] = self.gains(now, from, to);
-        phase + next
-    }
-
-    /// By how much that value may be chance, in ns: what was seen in so many intervals is the sum of so many independent looks at most. A program that walks
+    /// That, and what else is asked of it. What may be chance: what was seen in so many intervals is the sum of so many independent looks at most. A program that walks
     /// through its arrays looks at each of them once in a while, and at some of them once more than at the others.
-    pub fn doubt(&self, now: &Now, from: usize, to: usize) -> f64 {
-        self.gains(now, from, to).iter().zip(self.looks).map(|(gain, looks)| gain.abs() / looks.max(1.0).sqrt()).sum()
+    pub fn gain(&self, now: &Now, from: usize, to: usize) -> Gain {
+        let gains = self.gains(now, from, to);
+        let [phase, next, _] = gains;
+        let chance = |(gain, looks): (&f64, f64)| gain.abs() / looks.max(1.0).sqrt();
+        let missed = if self.next_life > 0.0 { (self.late / self.next_life).min(1.0) } else { 0.0 };
+        Gain {
+            all: gains.iter().sum(),
+            soon: phase + next,
+            early: if self.next_life > 0.0 { phase + missed * next } else { 0.0 },
+            after: self.after.map_or(f64::NEG_INFINITY, |(lines, s)| s * now.gain(lines, from, to)),
+            doubt: gains.iter().zip(self.looks).map(chance).sum(),
+        }
     }
 
     /// In this phase, the next one and the long run.
@@ -118,6 +165,8 @@ pub(crate) mod tests {
             life: 1.0,
             phase_life: 1.0,
             next_life: 0.0,
+            late: 0.0,
+            after: None,
         }
     }
 
@@ -130,11 +179,19 @@ pub(crate) mod tests {
         assert_eq!(hot_now.value(&now, 0, 1), -hot_now.value(&now, 1, 0));
         let hot_next = Item { next: line(5.0), next_life: 2.0, ..hot_now };
         assert_eq!(hot_next.value(&now, 1, 0), 2.0 * 10.0 * 200.0 + 2.0 * 5.0 * 200.0 + 200.0);
-        assert_eq!(hot_next.soon(&now, 1, 0), 2.0 * 10.0 * 200.0 + 2.0 * 5.0 * 200.0);
+        assert_eq!(hot_next.gain(&now, 1, 0).soon, 2.0 * 10.0 * 200.0 + 2.0 * 5.0 * 200.0);
+        assert_eq!((hot_next.gain(&now, 0, 1).after, hot_now.gain(&now, 1, 0).early), (f64::NEG_INFINITY, 0.0));
+        let known = Item { late: 0.5, after: Some((line(3.0), 4.0)), ..hot_next };
+        assert_eq!(
+            known.gain(&now, 1, 0).early,
+            2.0 * 10.0 * 200.0 + 0.5 * 5.0 * 200.0,
+            "it would come a little later"
+        );
+        assert_eq!(known.gain(&now, 0, 1).after, -4.0 * 3.0 * 200.0);
         assert_eq!(Item { life: 1.0, ..hot_now }.value(&now, 1, 0), 2000.0, "it will not outlive itself");
         let looked = Item { looks: [4.0, 25.0, 100.0], ..hot_next };
         assert_eq!(
-            looked.doubt(&now, 0, 1),
+            looked.gain(&now, 0, 1).doubt,
             4000.0 / 2.0 + 2000.0 / 5.0 + 200.0 / 10.0,
             "each by how often it was looked at"
         );

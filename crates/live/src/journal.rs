@@ -129,7 +129,7 @@ impl Journal {
             site: site.id,
             from: from.name.clone(),
             to: to.name.clone(),
-            gain_ns: m.gain,
+            gain_ns: m.gain.all,
             bytes: moved.moved * PAGE,
             present: moved.present * PAGE,
             there: moved.there * PAGE,
@@ -159,6 +159,7 @@ fn tiers(rooms: &[(&Place, Room)]) -> Vec<TierState> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::item::Gain;
     use crate::pages::Moved;
     use model::SiteKind;
 
@@ -182,9 +183,7 @@ mod tests {
             part: false,
             from: 1,
             to: 0,
-            gain: 5e6,
-            soon: 5e6,
-            doubt: 0.0,
+            gain: Gain { all: 5e6, ..Gain::default() },
         };
         let [dram, cxl] = &places();
         let rooms = [(dram, Room { limit: 100, used: 50 }), (cxl, Room { limit: 200, used: 0 })];
@@ -226,8 +225,7 @@ mod tests {
             return;
         }
         let mut journal = Journal::create(Path::new("/dev/full"), Nanos(1)).expect("it opens");
-        let what =
-            Move { process: 0, addr: 0, bytes: 0, part: false, from: 0, to: 1, gain: 0.0, soon: 0.0, doubt: 0.0 };
+        let what = Move { process: 0, addr: 0, bytes: 0, part: false, from: 0, to: 1, gain: Gain::default() };
         for _ in 0..1000 {
             journal.moved(
                 0,

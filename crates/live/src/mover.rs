@@ -102,6 +102,12 @@ impl Mover {
         (bytes >= HUGE as f64).then(|| ns / bytes)
     }
 
+    /// As if moving took so long for each byte, in ns.
+    #[cfg(test)]
+    pub fn takes(&mut self, ns_per_byte: f64) {
+        self.account = (HUGE as f64, HUGE as f64 * ns_per_byte);
+    }
+
     /// Moves one more stretch of a large record, or some small ones. `record`: the pid of the process of this number and the end of its record at this address, if
     /// there still is one. Gives the moves that have ended.
     pub fn step(
@@ -237,9 +243,10 @@ fn together(moves: Vec<Move>) -> VecDeque<Move> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::item::Gain;
 
     fn what(process: u32, addr: u64, bytes: u64) -> Move {
-        Move { process, addr, bytes, part: false, from: 0, to: 0, gain: 1.0, soon: 1.0, doubt: 0.0 }
+        Move { process, addr, bytes, part: false, from: 0, to: 0, gain: Gain::default() }
     }
 
     /// On a machine with one node there is nothing to move, but all else happens.

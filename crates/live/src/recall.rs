@@ -128,8 +128,13 @@ impl Recall {
 
     /// What is asked for after the current phase, and for how many intervals, if that is known.
     pub fn next(&self) -> Option<(&Rates, f64)> {
-        let (rates, length) = self.known.get(self.known.get(self.current?)?.next?)?.seen.as_ref()?;
-        Some((rates, *length))
+        self.following().next()
+    }
+
+    /// The same of all phases that follow, as far as is known what follows.
+    pub fn following(&self) -> impl Iterator<Item = (&Rates, f64)> {
+        let after = std::iter::successors(self.current, |&i| self.known.get(i)?.next).skip(1);
+        after.map_while(|i| self.known.get(i)?.seen.as_ref()).map(|(rates, length)| (rates, *length))
     }
 
     /// Whether phases come round: what follows the current one, and what follows that, leads back to it. If not there are more phases than are remembered, and a
@@ -203,6 +208,7 @@ mod tests {
         recall.began(like(2)).expect("it was seen");
         assert_eq!(recall.left(3.0, 3.0), Some(17.0));
         assert_eq!(recall.next().map(|(_, length)| length), Some(14.0), "as the last time");
+        assert_eq!(recall.following().map(|(_, length)| length).take(3).collect::<Vec<_>>(), [14.0, 20.0, 14.0]);
         let mean = recall.mean().records[&(0, 2)];
         assert!((mean.random - 100.0 * 20.0 / 34.0).abs() < 1e-9 && recall.looks() == 34.0, "{mean:?}");
         recall.ended(rates(2), 16.0, 16.0);

@@ -41,14 +41,7 @@ fn part(swap: &[Move], most: u64) -> Vec<Move> {
         let bytes = m.bytes.min(*left);
         *left -= bytes;
         let share = bytes as f64 / m.bytes.max(1) as f64;
-        (bytes > 0).then_some(Move {
-            bytes,
-            part: bytes < m.bytes,
-            gain: share * m.gain,
-            soon: share * m.soon,
-            doubt: share * m.doubt,
-            ..*m
-        })
+        (bytes > 0).then_some(Move { bytes, part: bytes < m.bytes, gain: m.gain.times(share), ..*m })
     };
     swap.iter().filter_map(cut).collect()
 }
@@ -56,6 +49,7 @@ fn part(swap: &[Move], most: u64) -> Vec<Move> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::item::Gain;
 
     #[test]
     fn of_a_large_swap_a_part_is_made() {
@@ -66,9 +60,7 @@ mod tests {
             part: false,
             from,
             to,
-            gain: 6.0,
-            soon: 6.0,
-            doubt: 3.0,
+            gain: Gain { all: 6.0, doubt: 3.0, ..Gain::default() },
         };
         let swap = [one(1, 30, 0, 1), one(2, 30, 0, 1), one(3, 60, 1, 0)];
         let made =
@@ -78,6 +70,6 @@ mod tests {
         assert_eq!(made(&swap[..2], 40), [(1, 30, false), (2, 10, true)], "room for what will come");
         assert_eq!(made(&swap[2..], 40), [(3, 40, true)]);
         let last = part(&swap, 40)[1];
-        assert_eq!((last.gain, last.doubt), (2.0, 1.0));
+        assert_eq!((last.gain.all, last.gain.doubt), (2.0, 1.0));
     }
 }

@@ -5,7 +5,7 @@ mod incremental;
 mod own;
 
 use crate::candidates::Candidates;
-use crate::item::{Item, Lies};
+use crate::item::{Gain, Item, Lies};
 use crate::prioritise::Now;
 use crate::routines::{Routine, Value};
 use crate::shares::Guarantees;
@@ -37,22 +37,17 @@ pub struct Move {
     pub from: u8,
     /// Where it goes.
     pub to: u8,
-    /// Time gained as long as it may last, in ns; negative for what makes room.
-    pub gain: f64,
-    /// Of it in the present phase and the next one, if that is near, in ns.
-    pub soon: f64,
-    /// By how much that may be chance, in ns.
-    pub doubt: f64,
+    /// What that gains; less than nothing for what makes room.
+    pub gain: Gain,
 }
 
 impl Move {
     /// So large a share of a record, from one tier to another.
     fn of(item: &Item, share: f64, from: usize, to: usize, now: &Now) -> Move {
         let bytes = (item.bytes as f64 * share) as u64;
-        let (gain, doubt) = (share * item.value(now, from, to), share * item.doubt(now, from, to));
-        let soon = share * item.soon(now, from, to);
+        let gain = item.gain(now, from, to).times(share);
         let (process, from, to) = (item.process as u32, from as u8, to as u8);
-        Move { process, addr: item.addr, bytes, part: false, from, to, gain, soon, doubt }
+        Move { process, addr: item.addr, bytes, part: false, from, to, gain }
     }
 }
 
@@ -182,9 +177,7 @@ fn fill(mut candidates: Candidates<'_>, rooms: &[Room], share: f64, judge: &Judg
     let sum = |moves: &[Move], takers: &[usize]| {
         let counts = |m: &&Move| takers.is_empty() || takers.contains(&group_of(m.process as usize));
         Swap {
-            gain: moves.iter().filter(counts).map(|m| m.gain).sum(),
-            soon: moves.iter().filter(counts).map(|m| m.soon).sum(),
-            doubt: moves.iter().filter(counts).map(|m| m.doubt * m.doubt).sum::<f64>().sqrt(),
+            gain: moves.iter().filter(counts).map(|m| m.gain).fold(Gain::default(), Gain::and),
             cost: moves.iter().map(judge.cost).sum(),
         }
     };
@@ -213,7 +206,7 @@ fn fill(mut candidates: Candidates<'_>, rooms: &[Room], share: f64, judge: &Judg
         let mut swap = sum(&group, taker.as_slice());
         if lacks {
             // Which of its objects a group has there may be chance; that it has so many is not.
-            swap.doubt = 0.0;
+            swap.gain.doubt = 0.0;
         }
         if used[to] + bytes <= most(to) && (judge.worth)(&swap) {
             used[to] += bytes;
@@ -392,11 +385,11 @@ mod tests {
     #[test]
     fn what_is_not_worth_it_stays() {
         let items = [item(1, 8, 0, 4.0), item(2, 8, 1, 5.0), item(3, 8, 1, 1.0)];
-        let dear: &dyn Fn(&Swap) -> bool = &|swap| swap.gain > 20.0 * swap.cost;
+        let dear: &dyn Fn(&Swap) -> bool = &|swap| swap.gain.all > 20.0 * swap.cost;
         assert_eq!(moves("fill=1", &items, &[(8, 8), (100, 16)], dear), []);
         assert_eq!(moves("fill=1", &items, &[(8, 8), (100, 16)], ANY), [(1, 1), (2, 0)]);
         // Gained are 500 - 400 ns a second for 16 MiB moved.
-        let fair: &dyn Fn(&Swap) -> bool = &|swap| swap.gain > 6.0 * swap.cost;
+        let fair: &dyn Fn(&Swap) -> bool = &|swap| swap.gain.all > 6.0 * swap.cost;
         assert_eq!(moves("fill=1", &items, &[(8, 8), (100, 16)], fair), [(1, 1), (2, 0)]);
     }
 
@@ -406,7 +399,7 @@ mod tests {
         let cold = (0..32).map(|n| item(n, 1, 0, 0.0));
         let hot = |count: u64, misses: f64| (100..100 + count).map(move |n| item(n, 1, 1, misses));
         let rooms = [(32, 32), (100, 30)];
-        let fair: &dyn Fn(&Swap) -> bool = &|swap| swap.gain > 100.0 * swap.cost;
+        let fair: &dyn Fn(&Swap) -> bool = &|swap| swap.gain.all > 100.0 * swap.cost;
         // Four leave so that 28 of 32 are taken; each that comes then makes one more go: it costs 2 and gains 300 ns.
         let many: Vec<Item> = cold.clone().chain(hot(16, 3.0)).collect();
         assert_eq!(moves("fill", &many, &rooms, fair).len(), 4 + 2 * 16);
@@ -462,7 +455,7 @@ mod tests {
             of(1, item(3, 8, 1, 5.0)),
             of(1, item(4, 8, 1, 4.0)),
         ];
-        let gains: &dyn Fn(&Swap) -> bool = &|swap| swap.gain > swap.cost;
+        let gains: &dyn Fn(&Swap) -> bool = &|swap| swap.gain.all > swap.cost;
         let rooms = [(16, 16), (100, 16)];
         assert_eq!(moves("fill=1", &items, &rooms, gains), []);
         assert_eq!(shared("fill=1", &items, &rooms, gains, Some(&guarantees(["a", "b"]))), [(2, 1), (3, 0)]);
@@ -508,7 +501,7 @@ mod tests {
             let most: Vec<u64> = rooms.iter().map(|r| (r.limit as f64 * 0.9) as u64).collect();
             let now = Now { interval: 4, prices: (0..tiers).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
             let times = [0.0, 1.0, 4.0][(round / 4 % 3) as usize];
-            let worth = |swap: &Swap| times == 0.0 || swap.gain - swap.doubt > times * swap.cost;
+            let worth = |swap: &Swap| times == 0.0 || swap.gain.all - swap.gain.doubt > times * swap.cost;
             let cost = |m: &Move| m.bytes as f64 / 400.0;
             let shared = (round % 3 == 0).then_some(&guarantees);
             let judge = Judge { now: &now, cost: &cost, worth: &worth, guarantees: shared };
@@ -549,7 +542,7 @@ mod tests {
                     assert!(used[to] <= most[to], "round {round}: {} of {} bytes", used[to], most[to]);
                 }
             }
-            let gains = all.iter().map(|m| m.gain - times * cost(m)).sum::<f64>();
+            let gains = all.iter().map(|m| m.gain.all - times * cost(m)).sum::<f64>();
             assert!(times == 0.0 || shared.is_some() || !up || gains > 0.0, "round {round}: {gains}");
         }
         assert!(kinds.iter().all(|moves| *moves > 100), "{kinds:?}");
@@ -567,7 +560,7 @@ mod tests {
             of(1, item(3, 8, 1, 5.1)),
             of(1, item(4, 8, 0, 5.0)),
         ];
-        let worth: &dyn Fn(&Swap) -> bool = &|swap| swap.gain > 20.0 * swap.cost;
+        let worth: &dyn Fn(&Swap) -> bool = &|swap| swap.gain.all > 20.0 * swap.cost;
         let rooms = [(16, 16), (100, 16)];
         assert_eq!(shared("fill=1", &items, &rooms, worth, Some(&guarantees)), []);
         assert_eq!(shared("fill=1", &items, &rooms, worth, None), [(4, 1), (2, 0)]);

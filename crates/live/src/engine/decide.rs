@@ -4,11 +4,11 @@
 //! So does this while a phase is under way that has come before, with the cost model of all of Hearth for what moving gains (in place of Equations 2 and 3) and the
 //! pace of moving as it was measured (Equation 4). [`Horizon`] is how far each of the two looks.
 
-use super::{Engine, Job};
+use super::Engine;
 use crate::candidates::Candidates;
 use crate::course::Course;
 use crate::enforce::{Judge, Move, Room};
-use crate::item::{Item, Lies};
+use crate::item::{Gain, Item, Lies};
 use crate::notes::About;
 use crate::prioritise::Now;
 use crate::rates::Rates;
@@ -26,6 +26,19 @@ enum Horizon {
     Run,
     /// To the end of the phase that is under way, or of the next one if that is near. What comes will go again, so that moving costs twice.
     Phase,
+}
+
+/// Intervals until it is seen that another phase has begun.
+const SEEN: f64 = 2.0;
+
+/// A phase that comes next, and is so near that its objects had better be moved now.
+pub(super) struct Soon<'e> {
+    /// What it asks for.
+    asks: &'e Rates,
+    /// For how many intervals.
+    length: f64,
+    /// Intervals of it that go by until its objects have come, if they are moved only then.
+    late: f64,
 }
 
 /// What is expected at the moment of a decision.
@@ -55,6 +68,10 @@ struct Ahead<'e> {
     /// For how long these phases will go on, in s.
     phase_life: f64,
     next_life: f64,
+    /// How long it would take to see that the next one has begun, and to move what it asks for, in s.
+    late: f64,
+    /// What the phase after those asks for, and for how long, in s.
+    after: Option<(&'e Rates, f64)>,
 }
 
 impl Outlook<'_> {
@@ -87,25 +104,21 @@ impl Outlook<'_> {
             },
             phase_life: job.phase_life,
             next_life: job.next_life,
+            late: job.late,
+            after: match horizon {
+                Horizon::Phase if job.known => job.after.map(|(after, s)| (after.of(process, addr, r), s)),
+                _ => Some(Default::default()),
+            },
         }
-    }
-
-    /// How often what a search that looks so far moves is to be paid for.
-    fn times(&self, horizon: Horizon, process: u32) -> f64 {
-        let known = self.jobs[self.engine.processes[process as usize].job].known;
-        if horizon == Horizon::Phase && known { 2.0 } else { 1.0 }
     }
 }
 
 impl Engine<'_> {
     /// What a job's next phase asks for, and for how many intervals, if it is so near that its objects had better be moved now.
-    pub(super) fn soon(&self, number: usize) -> Option<(&Rates, f64)> {
+    pub(super) fn soon(&self, number: usize) -> Option<Soon<'_>> {
         let course = &self.jobs[number].course;
         let (next, length) = course.recall.next()?;
         let left = course.left(self.interval)?;
-        if course.near {
-            return Some((next, length));
-        }
         // Wherever that is now: else what has been moved would be a reason to move it back.
         let wanted = |(process, table): (usize, &Table)| -> u64 {
             let asked = table.iter().filter(|(start, r)| !next.of(process, *start, r).is_none());
@@ -114,8 +127,11 @@ impl Engine<'_> {
         let own = self.tables.iter().enumerate().filter(|(process, _)| self.processes[*process].job == number);
         let wanted: u64 = own.map(wanted).sum();
         // What comes makes something else go.
-        let take = self.take(wanted.min(self.capacities[0]), self.memories.len() - 1, 0);
-        (left <= 1.0 + (2.0 * take / self.clock.usual()).ceil()).then_some((next, length))
+        let take = 2.0 * self.take(wanted.min(self.capacities[0]), self.memories.len() - 1, 0) / self.clock.usual();
+        // It is moved beside the program, if that leaves a processor for it.
+        let beside = if self.alone { 0.0 } else { take };
+        let near = course.near || left <= 1.0 + beside.ceil();
+        near.then_some(Soon { asks: next, length, late: SEEN + beside / 2.0 })
     }
 
     /// What moving so much from one tier to another takes, in ns.
@@ -150,27 +166,30 @@ impl Engine<'_> {
         let seconds = |intervals: f64| intervals * usual_s;
         // By a profile more is known: how long it may go on, and what is asked for, without a doubt.
         let by_profile = self.options.known.as_ref().map(|profile| profile.left(now_ns as f64 / 1e9));
-        let ahead = |(number, job): (usize, &'_ Job)| {
-            let course = &job.course;
+        let ahead = |number: usize| {
+            let course = &self.jobs[number].course;
             let (phase, left) = (course.looks(), course.left(self.interval));
             let soon = self.soon(number);
-            let next = soon.map_or(0.0, |(_, length)| length);
+            let next = soon.as_ref().map_or(0.0, |soon| soon.length);
+            let after = course.recall.following().nth(usize::from(soon.is_some()));
             // Of a phase that has just begun not more is known than of its intervals; and of the long run, unless phases come back.
             let round = left.is_some() && course.recall.comes_round();
             let looks = if round { course.recall.looks().max(phase) } else { phase };
             let phase_life = seconds(left.unwrap_or_else(|| course.phase.expected(self.interval)));
             Ahead {
-                course: &self.jobs[number].course,
+                course,
                 awake: self.interval + 1 - course.awake(self.interval),
                 looks: [phase, next, looks],
                 known: left.is_some(),
                 round,
-                next: soon.map(|(next, _)| next),
+                next: soon.as_ref().map(|soon| soon.asks),
+                late: seconds(soon.map_or(0.0, |soon| soon.late)),
+                after: after.map(|(asks, length)| (asks, seconds(length))),
                 phase_life: phase_life.max(by_profile.unwrap_or(0.0)),
                 next_life: seconds(next),
             }
         };
-        let jobs: Vec<Ahead<'_>> = self.jobs.iter().enumerate().map(ahead).collect();
+        let jobs: Vec<Ahead<'_>> = (0..self.jobs.len()).map(ahead).collect();
         // A script that moves is asked once. And what a group takes as its own is worth it whatever others lose by it: the sums of two searches do not tell which is
         // better there.
         let twice = jobs.iter().any(|job| job.known)
@@ -205,18 +224,20 @@ impl Engine<'_> {
                 candidates.add(number, priority, r.tier.into(), self.interval.saturating_sub(r.seen));
             }
         }
-        let cost = |m: &Move| outlook.times(horizon, m.process) * self.take(m.bytes, m.from.into(), m.to.into());
+        let cost = |m: &Move| self.take(m.bytes, m.from.into(), m.to.into());
+        // What is missed after the phase had better have stayed, or goes back for as much as it came.
+        let back = |cost: f64, gain: &Gain| cost + cost.min((-gain.after).max(0.0));
         let worth = |swap: &Swap| {
-            let can_wait = horizon == Horizon::Run && outlook.twice && swap.soon < 0.0;
-            !can_wait && self.routines.trigger.worth(swap)
+            let loses = swap.gain.early < 0.0 || horizon == Horizon::Run && swap.gain.soon < 0.0;
+            !(outlook.twice && loses)
+                && self.routines.trigger.worth(&Swap { cost: back(swap.cost, &swap.gain), ..*swap })
         };
         let guarantees = self.guarantees();
         let judge = Judge { now, cost: &cost, worth: &worth, guarantees: guarantees.as_ref() };
         let moves = self.routines.enforce.moves(candidates, rooms, &judge);
-        let costs: f64 = moves.iter().map(cost).sum();
-        let doubt = moves.iter().map(|m| m.doubt * m.doubt).sum::<f64>().sqrt();
-        let gain = moves.iter().map(|m| m.gain).sum::<f64>();
-        (moves, gain - costs - doubt)
+        let gain = moves.iter().map(|m| m.gain).fold(Gain::default(), Gain::and);
+        let costs = back(moves.iter().map(cost).sum(), &gain);
+        (moves, gain.all - costs - gain.doubt)
     }
 
     /// Asks what is to be moved where. `asked`: of each tier in an interval of this phase. A single interval of a program that walks through its memory has
@@ -255,7 +276,7 @@ impl Engine<'_> {
             !stay
         });
         let costs = moves.iter().map(|m| self.take(m.bytes, m.from.into(), m.to.into())).sum();
-        let sums = (moves.iter().map(|m| m.gain).sum(), costs);
+        let sums = (moves.iter().map(|m| m.gain.all).sum(), costs);
         if let Some((process, pid)) = stays {
             let about = self.about(process);
             let who = if about == About::All { format!("process {pid}: ") } else { String::new() };

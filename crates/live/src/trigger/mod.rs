@@ -6,6 +6,7 @@ mod own;
 mod time;
 mod worth_it;
 
+use crate::item::Gain;
 use crate::routines::{Routine, Value};
 use model::Bytes;
 
@@ -25,12 +26,8 @@ pub struct Lately {
 /// A move, with all that have to make room for it; or all of a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Swap {
-    /// Time gained as long as it may last, in ns; what makes room loses some.
-    pub gain: f64,
-    /// Of it in the present phase and the next one, if that is near, in ns.
-    pub soon: f64,
-    /// By how much that may be chance (a standard deviation), in ns.
-    pub doubt: f64,
+    /// What all of it gains; what makes room loses some.
+    pub gain: Gain,
     /// Time that moving takes, in ns.
     pub cost: f64,
 }
@@ -38,12 +35,7 @@ pub struct Swap {
 impl Swap {
     /// Both together.
     pub fn and(self, other: Swap) -> Swap {
-        Swap {
-            gain: self.gain + other.gain,
-            soon: self.soon + other.soon,
-            doubt: self.doubt.hypot(other.doubt),
-            cost: self.cost + other.cost,
-        }
+        Swap { gain: self.gain.and(other.gain), cost: self.cost + other.cost }
     }
 }
 
@@ -150,11 +142,11 @@ mod tests {
 
     #[test]
     fn only_worth_it_asks_for_the_price() {
-        let swap = Swap { gain: 2e6, soon: 2e6, doubt: 0.0, cost: 3e6 };
-        assert!(!make("worth-it", "1").worth(&swap) && make("time", "1").worth(&swap));
+        let swap = |all: f64, doubt: f64| Swap { gain: Gain { all, doubt, ..Gain::default() }, cost: 3e6 };
+        assert!(!make("worth-it", "1").worth(&swap(2e6, 0.0)) && make("time", "1").worth(&swap(2e6, 0.0)));
         assert!(make("worth-it", "1").weighs() && !make("time", "1").weighs());
-        assert!(make("worth-it", "1").worth(&Swap { gain: 4e6, ..swap }));
-        assert!(!make("worth-it", "2").worth(&Swap { gain: 4e6, ..swap }));
-        assert!(!make("worth-it", "1").worth(&Swap { gain: 4e6, doubt: 1.5e6, ..swap }), "that may be chance");
+        assert!(make("worth-it", "1").worth(&swap(4e6, 0.0)));
+        assert!(!make("worth-it", "2").worth(&swap(4e6, 0.0)));
+        assert!(!make("worth-it", "1").worth(&swap(4e6, 1.5e6)), "that may be chance");
     }
 }

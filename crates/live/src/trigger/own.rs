@@ -36,7 +36,7 @@ impl Trigger for Own {
     }
 
     fn worth(&self, swap: &Swap) -> bool {
-        let asked = || self.script.ask_for("worth", (swap.gain, swap.cost), |answer| answer.as_bool().ok());
+        let asked = || self.script.ask_for("worth", (swap.gain.all, swap.cost), |answer| answer.as_bool().ok());
         match (self.script.failed(), self.judges) {
             (None, false) => true,
             (None, true) => asked().unwrap_or_else(|| USUAL.worth(swap)),
@@ -52,6 +52,7 @@ impl Trigger for Own {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::item::Gain;
     use crate::script::tests::file;
 
     #[test]
@@ -63,12 +64,12 @@ mod tests {
         let mut own = Own::load(Some(&path)).expect("a good script");
         let lately = |interval, allocated, misses| Lately { interval, allocated, misses, instructions: None };
         assert!(own.due(&lately(1, 50, 1.0)).is_none() && own.due(&lately(2, 500, 1.0)).is_some());
-        let swap = Swap { gain: 3.0, soon: 3.0, doubt: 0.0, cost: 2.0 };
-        assert!(own.weighs() && !own.worth(&swap) && own.worth(&Swap { gain: 5.0, ..swap }));
+        let swap = |all: f64, doubt: f64| Swap { gain: Gain { all, doubt, ..Gain::default() }, cost: 2.0 };
+        assert!(own.weighs() && !own.worth(&swap(3.0, 0.0)) && own.worth(&swap(5.0, 0.0)));
         assert!(own.due(&lately(4, 0, 0.0)).is_some(), "worth-it is due after each interval");
         assert!(
-            own.worth(&swap)
-                && !own.worth(&Swap { doubt: 1.5, ..swap })
+            own.worth(&swap(3.0, 0.0))
+                && !own.worth(&swap(3.0, 1.5))
                 && own.failed().is_some_and(|why| why.contains("no more"))
         );
     }

@@ -26,6 +26,6 @@ impl Trigger for WorthIt {
     }
 
     fn worth(&self, swap: &Swap) -> bool {
-        swap.gain - swap.doubt > self.times * swap.cost
+        swap.gain.all - swap.gain.doubt > self.times * swap.cost
     }
 }
