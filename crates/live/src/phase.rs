@@ -166,12 +166,19 @@ impl Phase {
         self.former.back().copied().unwrap_or_default()
     }
 
-    /// Intervals for which it is to be expected to go on: until it has asked for as much as former phases did in the mean, and then as long as it has lasted beyond that. A
-    /// program whose phases are all alike ends them there, and what is moved then comes too late.
+    /// Intervals for which it is to be expected to go on: until it has asked for as much as former phases did, and then as long as it has lasted beyond that. A
+    /// program whose phases are all alike ends them there, and what is moved then comes too late. Of several former ones it is the middle one that tells: a program's
+    /// beginning often asks for much more than all that comes later. Of two it is the mean, since what comes after the beginning mostly asks for as much.
     pub fn expected(&self, interval: u32) -> f64 {
-        let mean = self.former.iter().map(|(_, lines)| lines).sum::<f64>() / self.former.len().max(1) as f64;
         let age = f64::from(self.age(interval));
-        if self.lines > 0.0 { (mean / self.lines - 1.0).abs() * age } else { age }
+        let mut former: Vec<f64> = self.former.iter().map(|(_, lines)| *lines).collect();
+        former.sort_unstable_by(f64::total_cmp);
+        let usual = match former.as_slice() {
+            [] => 0.0,
+            [one, other] => (one + other) / 2.0,
+            all => all[(all.len() - 1) / 2],
+        };
+        if self.lines > 0.0 { (usual / self.lines - 1.0).abs() * age } else { age }
     }
 }
 
@@ -223,8 +230,13 @@ mod tests {
         assert_eq!(over(15, [&b, &b, &b], many, 900.0), (false, 3, 0.0, 10), "as much as the other one");
         assert_eq!(over(16, [&b, &b, &b], many, 1000.0), (false, 4, 2.0, 10), "and so much longer");
         assert_eq!(over(17, [&none, &none, &a], many, 1.0), (true, 1, 1499.0, 4), "other objects than before");
-        assert_eq!(over(25, [&none, &none, &none], (0.0, 0.0), 0.0).3, 8, "nothing any more");
-        assert_eq!(over(30, [&none, &none, &b], many, 1.0).3, 8, "there was none in between");
+        assert_eq!(
+            over(18, [&none, &none, &b], many, 100.0),
+            (true, 1, 9.0, 1),
+            "1000 and 2000 and one that asked for 1"
+        );
+        assert_eq!(over(25, [&none, &none, &none], (0.0, 0.0), 0.0).3, 7, "nothing any more");
+        assert_eq!(over(30, [&none, &none, &b], many, 1.0).3, 7, "there was none in between");
     }
 
     /// Phases that are told apart in intervals that ask for so much of each record, the first one included.
