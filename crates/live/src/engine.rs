@@ -676,6 +676,9 @@ impl Sink for Engine<'_> {
             self.due = due.or(self.due.take());
             let between = self.jobs.iter().all(|job| job.course.is_between(self.interval));
             if let Some(why) = self.due.take_if(|_| !self.mover.is_in_swap() && !between) {
+            for (place, kept) in self.places.iter().zip(&mut self.kept) {
+                kept.over((self.free)(place));
+            }
                 self.decide(now_ns, length_ns, &usual, &why);
             }
         }

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub struct Room {
     /// Most bytes that records may take of it.
     pub limit: u64,
-    /// Bytes that they take.
+    /// Bytes that they take, or that what was freed a moment ago has taken.
     pub used: u64,
 }
 

@@ -9,6 +9,7 @@ use crate::candidates::Candidates;
 use crate::course::Course;
 use crate::enforce::{Judge, Move, Room};
 use crate::item::{Gain, Item, Lies};
+use crate::kept::Kept;
 use crate::notes::About;
 use crate::prioritise::Now;
 use crate::rates::Rates;
@@ -254,7 +255,12 @@ impl Engine<'_> {
         if outlook.jobs.iter().any(|job| job.next.is_some()) {
             why += "; the next phase is near";
         }
-        let (mut moves, worth) = self.search(Horizon::Run, &outlook, &now, &rooms);
+        let left = |(room, kept): (&Room, &Kept)| {
+            let fresh = kept.fresh().min(room.limit.saturating_sub(room.used));
+            Room { used: room.used + fresh, ..*room }
+        };
+        let left: Vec<Room> = rooms.iter().zip(&self.kept).map(left).collect();
+        let (mut moves, worth) = self.search(Horizon::Run, &outlook, &now, &left);
         if outlook.twice {
             let (local, here) = self.search(Horizon::Phase, &outlook, &now, &rooms);
             if here > worth {
