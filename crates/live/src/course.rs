@@ -5,7 +5,8 @@ use crate::marks::{Marks, Whose};
 use crate::phase::{Difference, Phase};
 use crate::rates::{Others, Rates};
 use crate::recall::Recall;
-use crate::table::Record;
+use crate::served::Served;
+use crate::table::{NOWHERE, Record};
 use foldhash::HashMap;
 use model::SiteId;
 use policy::cost::moment::Lines;
@@ -34,6 +35,8 @@ pub struct Over {
     pub elsewhere: Lines,
     /// Samples that tell so.
     pub samples: f64,
+    /// Nothing was moved in it.
+    pub calm: bool,
 }
 
 /// What an interval has told of phases.
@@ -62,6 +65,8 @@ pub struct Course {
     /// The sum of what was asked in so many intervals of the current phase.
     asked: Rates,
     asked_in: f64,
+    /// From where lines came in this phase, but for the latest interval, and in that: a phase begins with one before it is seen.
+    served: [Served; 2],
     /// Of each site, what was asked in this phase of records that are gone, in all; and their pages.
     departed: HashMap<SiteId, (Lines, u64)>,
     /// Nothing was expected of what there was when the current phase began.
@@ -85,6 +90,7 @@ impl Course {
             before: Default::default(),
             asked: Rates::default(),
             asked_in: 0.0,
+            served: Default::default(),
             departed: HashMap::default(),
             anew: false,
             strange: false,
@@ -154,13 +160,15 @@ impl Course {
 
     /// An interval is over. `records`: the job's.
     pub fn over<'a, I: Iterator<Item = At<'a>>>(&mut self, over: Over, records: impl Fn() -> I) -> Told {
-        let Over { interval, now_ns, length_s, rates, elsewhere, samples } = over;
+        let Over { interval, now_ns, length_s, rates, elsewhere, samples, calm } = over;
         let (mut expected, mut before) = (Difference::default(), Difference::default());
         let odd = self.phase.odd();
-        let mut lines = elsewhere.misses();
+        let (mut lines, mut fast) = (elsewhere.misses(), 0.0);
         for (process, start, r) in records() {
             let now = rates.of(process, start, r);
             lines += now.misses() * length_s;
+            let there = if r.tier == 0 { r.there() } else { 1.0 - r.there() };
+            fast += if r.tier == NOWHERE { 0.0 } else { there * now.misses() * length_s };
             let last = self.before.0.of(process, start, r);
             // Of objects that are gone nothing is expected: an odd interval may have asked for more than all before it did of what is left.
             let less = if odd { last } else { Lines::default() };
@@ -195,6 +203,11 @@ impl Course {
             self.strange &= !recognised;
             told.recalled += u32::from(recognised);
         }
+        let [all, latest] = &mut self.served;
+        *all += std::mem::take(latest);
+        if calm {
+            *latest = Served { time_s: length_s, lines, fast };
+        }
         if samples > 0.0 {
             self.awake.get_or_insert(interval);
         }
@@ -215,6 +228,12 @@ impl Course {
         (self.near, self.strange) = (false, false);
         let with_before = self.phase.age(interval) > 1;
         self.anew = !with_before;
+        let [mut served, latest] = std::mem::take(&mut self.served);
+        if with_before {
+            self.served[1] = latest;
+        } else {
+            served += latest;
+        }
         let before = if with_before { self.before.0.clone() } else { Rates::default() };
         let known_for = self.asked_in - f64::from(u8::from(with_before));
         if known_for > 0.0 {
@@ -225,7 +244,7 @@ impl Course {
             let mean = told_apart(mean, departed, interval, records);
             if mean.others.values().any(|o| !o.page.is_none()) {
                 let (length, lines) = self.phase.last();
-                self.recall.ended(mean, length.into(), lines);
+                self.recall.ended(mean, length.into(), lines, served);
             }
         }
         let mut seen = before.clone();

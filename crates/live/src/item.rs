@@ -34,6 +34,8 @@ pub struct Item {
     pub phase_life: f64,
     /// See `life`.
     pub next_life: f64,
+    /// Time that a line from the fastest memory saves in this phase and in the next one, as far as that has been seen, in ns.
+    pub brought: [f64; 2],
     /// So much of the next phase would go by if it was moved only when that has begun, in s.
     pub late: f64,
     /// Lines a second in the phase that comes after those that are reckoned with, and how long that lasts, in s; none if nobody knows.
@@ -138,7 +140,12 @@ impl Item {
         let phase = self.phase_life.min(self.life);
         let next = self.next_life.min(self.life - phase);
         let long = self.life - phase - next;
-        [(phase, self.phase), (next, self.next), (long, self.heat)].map(|(s, lines)| s * now.gain(lines, from, to))
+        let [in_phase, in_next] = self.brought;
+        let parts = [(phase, self.phase, in_phase), (next, self.next, in_next), (long, self.heat, f64::INFINITY)];
+        parts.map(|(s, lines, brought)| {
+            let most = if brought.is_finite() { brought * lines.misses() } else { f64::INFINITY };
+            s * now.gain(lines, from, to).clamp(-most, most)
+        })
     }
 }
 
@@ -165,6 +172,7 @@ pub(crate) mod tests {
             life: 1.0,
             phase_life: 1.0,
             next_life: 0.0,
+            brought: [f64::INFINITY; 2],
             late: 0.0,
             after: None,
         }
@@ -188,6 +196,12 @@ pub(crate) mod tests {
             "it would come a little later"
         );
         assert_eq!(known.gain(&now, 0, 1).after, -4.0 * 3.0 * 200.0);
+        let seen = Item { brought: [50.0, f64::INFINITY], ..hot_next };
+        assert_eq!(
+            seen.value(&now, 1, 0),
+            2.0 * 10.0 * 50.0 + 2.0 * 5.0 * 200.0 + 200.0,
+            "no more than it has brought"
+        );
         assert_eq!(Item { life: 1.0, ..hot_now }.value(&now, 1, 0), 2000.0, "it will not outlive itself");
         let looked = Item { looks: [4.0, 25.0, 100.0], ..hot_next };
         assert_eq!(

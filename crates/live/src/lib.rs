@@ -37,6 +37,7 @@ mod rates;
 mod recall;
 mod routines;
 mod script;
+mod served;
 pub mod shares;
 pub mod status;
 mod table;

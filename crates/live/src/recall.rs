@@ -3,6 +3,7 @@
 //! are needed when it begins (Unimem, SC 2017, section 3.3: a helper moves ahead of the phase; there phases lie between MPI calls, here they are recognised).
 
 use crate::rates::Rates;
+use crate::served::{Brought, Served};
 use model::SiteId;
 
 /// Phases that are remembered.
@@ -18,6 +19,8 @@ struct Known {
     seen: Option<(Rates, f64)>,
     /// Lines that it asked for in all, the last time and the time before: in fast memory it is not as long, and asks for as many.
     lines: [f64; 2],
+    /// What it gains by fast memory.
+    brought: Brought,
     /// It ended in less than half of its time the last time.
     cut: bool,
     /// What came after it.
@@ -39,8 +42,8 @@ pub struct Recall {
 }
 
 impl Recall {
-    /// The current phase is over: what it asked for in the mean, for how many intervals, and how many lines that were in all.
-    pub fn ended(&mut self, mean: Rates, intervals: f64, lines: f64) {
+    /// The current phase is over: what it asked for in the mean, for how many intervals, how many lines that were in all, and from which memory they came.
+    pub fn ended(&mut self, mean: Rates, intervals: f64, lines: f64, served: Served) {
         let Some(known) = self.current.and_then(|i| self.known.get_mut(i)) else { return };
         let last = if known.seen.is_some() { known.lines[0] } else { lines };
         // While objects are moved it may look for a moment like another phase, or its end like the beginning of one.
@@ -50,6 +53,7 @@ impl Recall {
         }
         known.lines = [lines, last];
         known.seen = Some((mean, intervals));
+        known.brought.ended(served);
         let seen = || self.known.iter().filter_map(|k| k.seen.as_ref());
         let all: f64 = seen().map(|(_, length)| length).sum();
         self.mean = Rates::default();
@@ -133,8 +137,22 @@ impl Recall {
 
     /// The same of all phases that follow, as far as is known what follows.
     pub fn following(&self) -> impl Iterator<Item = (&Rates, f64)> {
-        let after = std::iter::successors(self.current, |&i| self.known.get(i)?.next).skip(1);
-        after.map_while(|i| self.known.get(i)?.seen.as_ref()).map(|(rates, length)| (rates, *length))
+        let after = self.from_now().skip(1);
+        after.map_while(|known| known.seen.as_ref()).map(|(rates, length)| (rates, *length))
+    }
+
+    /// Time that a line from the fastest memory saves in the current phase, and in the next one, as far as that has been seen, in ns; else as in the mean of those of which it has been. Phases
+    /// of one program are more alike in that than the prices know.
+    pub fn brought(&self) -> [f64; 2] {
+        let seen = || self.known.iter().filter_map(|known| known.brought.line());
+        let mean = if seen().next().is_some() { seen().sum::<f64>() / seen().count() as f64 } else { f64::INFINITY };
+        let mut phases = self.from_now().map(|known| known.brought.line());
+        [(); 2].map(|()| phases.next().flatten().unwrap_or(mean))
+    }
+
+    /// The current phase, and those that follow.
+    fn from_now(&self) -> impl Iterator<Item = &Known> {
+        std::iter::successors(self.current, |&i| self.known.get(i)?.next).map_while(|i| self.known.get(i))
     }
 
     /// Whether phases come round: what follows the current one, and what follows that, leads back to it. If not there are more phases than are remembered, and a
@@ -192,10 +210,10 @@ mod tests {
     fn what_comes_back_is_known_with_what_follows() {
         let mut recall = Recall::default();
         assert!(recall.began(like(1)).is_none() && recall.left(1.0, 1.0).is_none());
-        recall.ended(rates(1), 10.0, 10.0);
+        recall.ended(rates(1), 10.0, 10.0, Served::default());
         assert!(recall.began(like(2)).is_none());
         assert!(recall.next().is_none(), "nothing has followed it yet");
-        recall.ended(rates(2), 20.0, 20.0);
+        recall.ended(rates(2), 20.0, 20.0, Served::default());
         let (known, length) = recall.began(like(1)).expect("it was seen");
         assert_eq!((known.records.len(), length), (1, 10.0));
         assert_eq!(
@@ -204,14 +222,14 @@ mod tests {
         );
         let (next, length) = recall.next().expect("it was followed by another one");
         assert!(next.records.contains_key(&(0, 2)) && length == 20.0);
-        recall.ended(rates(1), 14.0, 14.0);
+        recall.ended(rates(1), 14.0, 14.0, Served::default());
         recall.began(like(2)).expect("it was seen");
         assert_eq!(recall.left(3.0, 3.0), Some(17.0));
         assert_eq!(recall.next().map(|(_, length)| length), Some(14.0), "as the last time");
         assert_eq!(recall.following().map(|(_, length)| length).take(3).collect::<Vec<_>>(), [14.0, 20.0, 14.0]);
         let mean = recall.mean().records[&(0, 2)];
         assert!((mean.random - 100.0 * 20.0 / 34.0).abs() < 1e-9 && recall.looks() == 34.0, "{mean:?}");
-        recall.ended(rates(2), 16.0, 16.0);
+        recall.ended(rates(2), 16.0, 16.0, Served::default());
         recall.began(like(1)).expect("it was seen");
         assert_eq!(recall.left(3.0, 3.0), Some(7.0), "as long as the shorter of the last two");
         assert_eq!(
@@ -225,10 +243,10 @@ mod tests {
             "it asks for twice as many a time, as its objects came to fast memory"
         );
         assert_eq!(recall.left(3.0, 1.5), Some(17.0), "or for half as many");
-        recall.ended(rates(1), 2.0, 2.0);
+        recall.ended(rates(1), 2.0, 2.0, Served::default());
         recall.began(like(1)).expect("it was seen");
         assert_eq!(recall.left(3.0, 3.0), Some(7.0), "once is no time");
-        recall.ended(rates(1), 2.0, 2.0);
+        recall.ended(rates(1), 2.0, 2.0, Served::default());
         recall.began(like(2)).expect("it was seen");
         assert_eq!(recall.next().map(|(_, length)| length), Some(2.0), "twice is");
         recall.forget(0, 1);
@@ -241,11 +259,11 @@ mod tests {
         let (a, b) = (SiteId(1), SiteId(2));
         for mark in [a, b, a] {
             recall.marked(mark);
-            recall.ended(rates(mark.0), 10.0, 10.0);
+            recall.ended(rates(mark.0), 10.0, 10.0, Served::default());
         }
         assert!(recall.marked(b).is_some_and(|(known, length)| known.records.contains_key(&(0, 2)) && length == 10.0));
         assert!(recall.next().is_some_and(|(next, _)| next.records.contains_key(&(0, 1))));
-        recall.ended(rates(7), 10.0, 10.0);
+        recall.ended(rates(7), 10.0, 10.0, Served::default());
         assert!(recall.began(like(7)).is_none(), "what no mark tells is another phase");
         assert!(recall.marked(SiteId(3)).is_none() && !recall.recognised(like(7)));
     }
@@ -255,14 +273,14 @@ mod tests {
         let mut recall = Recall::default();
         for address in [1, 2, 1] {
             recall.began(like(address));
-            recall.ended(rates(address), 10.0, 10.0);
+            recall.ended(rates(address), 10.0, 10.0, Served::default());
         }
         assert!(recall.began(like(3)).is_none(), "the beginning of the second one looks like nothing that was seen");
         assert!(!recall.recognised(like(3)));
         assert!(recall.recognised(like(2)));
         assert!(recall.next().is_some_and(|(next, _)| next.records.contains_key(&(0, 1))), "and with what follows it");
         assert!(!recall.recognised(like(1)), "it is known what it is");
-        recall.ended(rates(2), 10.0, 10.0);
+        recall.ended(rates(2), 10.0, 10.0, Served::default());
         recall.began(like(1));
         assert!(recall.next().is_some_and(|(next, _)| next.records.contains_key(&(0, 2))));
     }
@@ -272,7 +290,7 @@ mod tests {
         let mut recall = Recall::default();
         for address in 0..=KNOWN as u64 {
             assert!(recall.began(like(address)).is_none());
-            recall.ended(rates(address), 5.0, 5.0);
+            recall.ended(rates(address), 5.0, 5.0, Served::default());
         }
         assert!(recall.began(like(3)).is_some());
         assert!(recall.began(like(0)).is_none(), "there was no more room for it");
@@ -288,7 +306,7 @@ mod tests {
                 .map(|n| {
                     recall.began(like(n % phases));
                     let round = recall.comes_round();
-                    recall.ended(rates(n % phases), 5.0, 5.0);
+                    recall.ended(rates(n % phases), 5.0, 5.0, Served::default());
                     round
                 })
                 .collect::<Vec<bool>>()

@@ -105,6 +105,7 @@ impl Outlook<'_> {
             },
             phase_life: job.phase_life,
             next_life: job.next_life,
+            brought: job.course.recall.brought(),
             late: job.late,
             after: match horizon {
                 Horizon::Phase if job.known => job.after.map(|(after, s)| (after.of(process, addr, r), s)),
@@ -262,7 +263,7 @@ impl Engine<'_> {
         let left: Vec<Room> = rooms.iter().zip(&self.kept).map(left).collect();
         let (mut moves, worth) = self.search(Horizon::Run, &outlook, &now, &left);
         if outlook.twice {
-            let (local, here) = self.search(Horizon::Phase, &outlook, &now, &rooms);
+            let (local, here) = self.search(Horizon::Phase, &outlook, &now, &left);
             if here > worth {
                 moves = local;
                 why += "; as long as that lasts";
