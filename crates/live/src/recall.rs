@@ -137,7 +137,7 @@ impl Recall {
 
     /// The same of all phases that follow, as far as is known what follows.
     pub fn following(&self) -> impl Iterator<Item = (&Rates, f64)> {
-        let after = self.from_now().skip(1);
+        let after = self.now_and_after().skip(1);
         after.map_while(|known| known.seen.as_ref()).map(|(rates, length)| (rates, *length))
     }
 
@@ -146,12 +146,12 @@ impl Recall {
     pub fn brought(&self) -> [f64; 2] {
         let seen = || self.known.iter().filter_map(|known| known.brought.line());
         let mean = if seen().next().is_some() { seen().sum::<f64>() / seen().count() as f64 } else { f64::INFINITY };
-        let mut phases = self.from_now().map(|known| known.brought.line());
+        let mut phases = self.now_and_after().map(|known| known.brought.line());
         [(); 2].map(|()| phases.next().flatten().unwrap_or(mean))
     }
 
     /// The current phase, and those that follow.
-    fn from_now(&self) -> impl Iterator<Item = &Known> {
+    fn now_and_after(&self) -> impl Iterator<Item = &Known> {
         std::iter::successors(self.current, |&i| self.known.get(i)?.next).map_while(|i| self.known.get(i))
     }
 
