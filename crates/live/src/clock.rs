@@ -53,6 +53,11 @@ impl Clock {
         (last as f64 - began).max(0.0)
     }
 
+    /// For how long that which came in an interval has been there at least, in ns: one that was longer than they usually are may have been nearly over when it came.
+    pub fn lived(&self, interval: u32) -> f64 {
+        self.since(interval).min(self.since(interval + 1) + self.usual())
+    }
+
     /// How long intervals are lately, in ns.
     pub fn usual(&self) -> f64 {
         let from = self.ends.len().saturating_sub(LATELY + 1);
@@ -74,6 +79,7 @@ mod tests {
         let lengths: Vec<f64> = [1000, 1010, 1020, 1100, 1110].map(|end| clock.over(end)).to_vec();
         assert_eq!(lengths, [10.0, 10.0, 10.0, 80.0, 10.0]);
         assert_eq!([1, 2, 4, 5, 6, 9].map(|n| clock.since(n)), [120.0, 110.0, 90.0, 10.0, 0.0, 0.0]);
+        assert_eq!([1, 2, 4, 5, 6].map(|n| clock.lived(n)), [120.0, 110.0, 20.0, 10.0, 0.0]);
         assert_eq!(clock.usual(), 10.0, "one that was long does not tell how long they are");
         (0..3).for_each(|n| _ = clock.over(1190 + 80 * n));
         assert_eq!(clock.usual(), 80.0);

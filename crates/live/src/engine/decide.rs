@@ -84,7 +84,7 @@ impl Outlook<'_> {
         let of_all = job.round.then(|| job.course.recall.mean().of(process, addr, r));
         let Lies { bytes, tier, there, .. } = r.lies(process);
         // It is expected to live as long as it has lived, as far as that was watched.
-        let lived = self.engine.clock.since(r.born.max(job.awake)) / 1e9;
+        let lived = self.engine.clock.lived(r.born.max(job.awake)) / 1e9;
         let life = lived.max(self.by_profile.unwrap_or(0.0));
         Item {
             process,
