@@ -35,8 +35,8 @@ pub struct Over {
     pub elsewhere: Lines,
     /// Samples that tell so.
     pub samples: f64,
-    /// Nothing was moved in it.
-    pub calm: bool,
+    /// It tells how long a line takes: its misses were counted, not estimated, and nothing was moved in it.
+    pub timed: bool,
 }
 
 /// What an interval has told of phases.
@@ -160,7 +160,7 @@ impl Course {
 
     /// An interval is over. `records`: the job's.
     pub fn over<'a, I: Iterator<Item = At<'a>>>(&mut self, over: Over, records: impl Fn() -> I) -> Told {
-        let Over { interval, now_ns, length_s, rates, elsewhere, samples, calm } = over;
+        let Over { interval, now_ns, length_s, rates, elsewhere, samples, timed } = over;
         let (mut expected, mut before) = (Difference::default(), Difference::default());
         let odd = self.phase.odd();
         let (mut lines, mut fast) = (elsewhere.misses(), 0.0);
@@ -205,7 +205,7 @@ impl Course {
         }
         let [all, latest] = &mut self.served;
         *all += std::mem::take(latest);
-        if calm {
+        if timed {
             *latest = Served { time_s: length_s, lines, fast };
         }
         if samples > 0.0 {

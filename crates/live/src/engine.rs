@@ -415,12 +415,13 @@ impl<'a> Engine<'a> {
         let interval = self.interval;
         let mut asked = vec![Lines::default(); self.places.len()];
         let calm = !std::mem::take(&mut self.moved);
+        let timed = calm && self.counts && self.options.known.is_none();
         for (number, (rates, elsewhere, samples)) in self.rates(length_s).into_iter().enumerate() {
             // Nobody knows where that is: as in the planner, where the kernel gives memory first.
             asked[self.home] = asked[self.home].with(elsewhere, |a, b| a + b);
             let own = || self.processes.iter().zip(&self.tables).enumerate().filter(|(_, (p, _))| p.job == number);
             let records = || own().flat_map(|(process, (_, t))| t.iter().map(move |(start, r)| (process, start, r)));
-            let over = Over { interval, now_ns, length_s, rates, elsewhere, samples, calm };
+            let over = Over { interval, now_ns, length_s, rates, elsewhere, samples, timed };
             let told = self.jobs[number].course.over(over, records);
             self.lived.phases += told.began;
             self.lived.recalled += told.recalled;

@@ -8,7 +8,7 @@ const APART: f64 = 0.25;
 /// A later time takes the place of one that differs by no more than that.
 const LIKE: f64 = 0.05;
 
-/// What was served in some intervals of a phase in which nothing was moved.
+/// What was served in some intervals of a phase that tell how long a line takes: those in which misses were counted, and nothing was moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Served {
     /// How long they were, in s.
