@@ -903,14 +903,19 @@ mod tests {
             |engine, interval, at| {
                 // As if the third one had come, and nothing else.
                 engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n < at + 4 * MIB));
-                let asked = [Lines::default(), Lines { random: 5e6, ..Lines::default() }];
-                engine.decide((interval + 1) * 1_000_000_000, 1e9, &asked, "asked");
+                asked_after(engine, interval);
                 wanted.push(queued(engine));
             },
         );
         let turns: Vec<_> = wanted.chunks(10).map(|turn| turn[3].clone()).collect();
         let (first, second) = (vec![(2, 1), (0, 0)], vec![(2, 1), (1, 0)]);
         assert_eq!(turns, [vec![], vec![], first.clone(), second.clone(), first, second], "{wanted:?}");
+    }
+
+    /// A decision after an interval in which the slow tier was asked for so much that whatever is asked for pays.
+    fn asked_after(engine: &mut Engine<'_>, interval: u64) {
+        let asked = [Lines::default(), Lines { random: 5e6, ..Lines::default() }];
+        engine.decide((interval + 1) * 1_000_000_000, 1e9, &asked, "asked");
     }
 
     /// Three objects of 2 MiB, and 2.5 MiB of fast memory. `turn`: which of them is hot in an interval, as marks of the program say, or not; `third`: misses of the third one in each.
@@ -953,8 +958,7 @@ mod tests {
                 engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n != at + before * 2 * MIB));
                 engine.alone = true;
                 engine.mover.takes(1e9 / (4 * MIB) as f64);
-                let asked = [Lines::default(), Lines { random: 5e6, ..Lines::default() }];
-                engine.decide((interval + 1) * 1_000_000_000, 1e9, &asked, "asked");
+                asked_after(engine, interval);
                 if interval % 10 == 3 {
                     moved.push(queued(engine));
                 }
@@ -969,7 +973,7 @@ mod tests {
     /// However much it costs by the prices to ask slow memory: three objects are asked for as often in the fast one, by turns.
     #[test]
     fn what_has_brought_nothing_is_not_moved_again() {
-        let moves = |tried: bool| {
+        let moves = |tried: bool, timed: bool| {
             let mut moves = 0;
             let turn = |interval: u64| interval / 10 % 3;
             by_turns(true, 0, 90, turn, |engine, interval, at| {
@@ -980,17 +984,18 @@ mod tests {
                 engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n != at + before * 2 * MIB));
                 engine.alone = true;
                 engine.mover.takes(1e9 / (4 * MIB) as f64);
-                let asked = [Lines::default(), Lines { random: 5e6, ..Lines::default() }];
-                engine.decide((interval + 1) * 1_000_000_000, 1e9, &asked, "asked");
+                asked_after(engine, interval);
                 if interval >= 60 && interval % 10 == 3 {
                     moves += queued(engine).len();
                 }
                 // Nothing is moved in truth.
                 engine.mover.set(Vec::new());
+                engine.moved = !timed;
             });
             moves
         };
-        assert_eq!((moves(false), moves(true)), (6, 0));
+        assert_eq!((moves(false, true), moves(true, true)), (6, 0));
+        assert_eq!(moves(true, false), 6, "intervals in which something was moved do not tell how long a line takes");
     }
 
     /// Moving takes four intervals, and it takes two until it is seen that the next phase has begun. Until then what makes room is asked for.
@@ -1003,8 +1008,7 @@ mod tests {
                 engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n != at + turn(interval) * 2 * MIB));
                 engine.alone = alone;
                 engine.mover.takes(2e9 / (2 * MIB) as f64);
-                let asked = [Lines::default(), Lines { random: 5e6, ..Lines::default() }];
-                engine.decide((interval + 1) * 1_000_000_000, 1e9, &asked, "asked");
+                asked_after(engine, interval);
                 moved.push(!queued(engine).is_empty());
             });
             let since = moved[240..].iter().position(|moved| *moved).expect("it is moved ahead");
