@@ -7,6 +7,7 @@
 //!
 //! [`mapping`]: the program's own anonymous mappings, which are objects too. [`statics`]: variables that the plan names.
 //! [`regions`]: parallel regions, which phases begin with; [`mover`]: what a phase moves. [`split`]: objects that lie in two tiers. [`recent`]: memory that was freed just now. [`small`]: objects smaller than a page, in blocks of their site.
+//! [`seats`]: numbers of threads, so that what is kept by them needs no lock; [`sums`]: how much lies in each tier.
 //! [`told`]: what the program says in code.
 //! [`python`]: lines of Python in place of the interpreter's frames.
 //! [`foreign`] knows the processes that are better left alone.
@@ -46,12 +47,14 @@ pub mod recent;
 pub mod regions;
 pub mod sampler;
 pub mod sandbox;
+pub mod seats;
 pub mod sites;
 pub mod small;
 pub mod split;
 pub mod stack;
 pub mod start;
 pub mod statics;
+pub mod sums;
 pub mod sys;
 pub mod tls;
 pub mod told;

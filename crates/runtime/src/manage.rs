@@ -4,6 +4,7 @@ use crate::colour;
 use crate::heap::{self, Moved};
 use crate::mapping::{self, Mapping};
 use crate::objects::{self, Object};
+use crate::seats::{self, Seat};
 use crate::sites::{self, Site};
 use crate::stack::Asker;
 use crate::tls::{self, Thread};
@@ -121,7 +122,7 @@ fn put(thread: &Thread, index: usize, site: &Site, size: usize, wish: Wish) -> *
         if !plan::has_room(tier, size) {
             continue;
         }
-        let mut at = recent::take(tier, number(thread), size, align, zero);
+        let mut at = recent::take(tier, seats::of(thread), size, align, zero);
         if at.is_null() {
             at = heap::allocate(tier, number(thread), size, align, zero);
         }
@@ -163,7 +164,7 @@ fn refused() -> *mut u8 {
 }
 
 fn enter(thread: &Thread, addr: usize, object: Object, site: &Site, tier: usize, realloc: bool) {
-    open(addr, object);
+    open(addr, object, seats::of(thread));
     let (at, bytes, id) = (addr as u64, object.bytes as u64, site.id.load(Relaxed));
     heap::keep_lean(process::publish_birth(thread, at, bytes, id, tier as u8, realloc));
     process::count_managed(thread, bytes);
@@ -171,15 +172,15 @@ fn enter(thread: &Thread, addr: usize, object: Object, site: &Site, tier: usize,
     sampler::guard::pass_by(&thread.step);
 }
 
-/// Opens the books of an object.
-fn open(addr: usize, object: Object) {
+/// Opens the books of an object. `by`: the calling thread's seat.
+fn open(addr: usize, object: Object, by: Option<Seat>) {
     objects::enter(addr, object);
     // What only the sampler asks for.
     if let Some(site) = sites::at(object.site).filter(|_| sampler::enabled()) {
         site.born(addr, object.bytes);
     }
     let (guest, tier) = guest(object);
-    plan::count_in(range::tier_of(addr), object.bytes - guest);
+    plan::count_in(by, range::tier_of(addr), object.bytes - guest);
     if guest != 0 {
         plan::guest_in(tier, guest);
     }
@@ -246,8 +247,8 @@ fn guest(object: Object) -> (usize, usize) {
     site.map(Site::target).map_or((0, 0), |t| (split::bytes(t.parts, object.bytes), usize::from(t.tier)))
 }
 
-/// Closes the books of an object, before it is no more or becomes another one. `None`: it is none.
-fn close(addr: usize) -> Option<Object> {
+/// Closes the books of an object, before it is no more or becomes another one. `None`: it is none. `by`: the calling thread's seat.
+fn close(addr: usize, by: Option<Seat>) -> Option<Object> {
     let object = objects::take(addr)?;
     if let Some(site) = sites::at(object.site) {
         if sampler::enabled() {
@@ -259,7 +260,7 @@ fn close(addr: usize) -> Option<Object> {
     if object.moved.is_some() {
         mover::ended(addr, object);
     } else {
-        plan::count_out(range::tier_of(addr), object.bytes - guest);
+        plan::count_out(by, range::tier_of(addr), object.bytes - guest);
     }
     if guest != 0 {
         plan::guest_out(tier, guest);
@@ -330,13 +331,15 @@ pub fn free(addr: usize) {
 fn release(addr: usize) {
     // Not the start of a live object: a double or wild free. Leaving the memory alone harms nobody.
     let Some((addr, _)) = colour::page_of(addr) else { return };
-    // The books are closed and the end is published before the memory can become another object.
-    let Some(object) = close(addr) else { return };
     let busy = Busy::enter();
     // A child that only frees what it inherited has nothing to say.
-    if let Some(busy) = busy.as_ref().filter(|_| process::attached()) {
-        sampler::guard::pass_by(&busy.0.step);
-        heap::keep_lean(process::publish_end(busy.0, addr as u64));
+    let thread = busy.as_ref().map(|busy| busy.0).filter(|_| process::attached());
+    let seat = thread.and_then(seats::of);
+    // The books are closed and the end is published before the memory can become another object.
+    let Some(object) = close(addr, seat) else { return };
+    if let Some(thread) = thread {
+        sampler::guard::pass_by(&thread.step);
+        heap::keep_lean(process::publish_end(thread, addr as u64));
     }
     if let Some(site) = sites::at(object.site).filter(|_| object.split) {
         split::unbind(site.target(), addr, object.bytes);
@@ -345,10 +348,7 @@ fn release(addr: usize) {
         mover::clear(addr, object.bytes);
     }
     heap::give_back(addr, object.bytes);
-    match busy {
-        Some(busy) => recent::release(addr, object.bytes, number(busy.0)),
-        None => heap::release(addr),
-    }
+    recent::release(addr, object.bytes, seat);
 }
 
 /// Changes a managed object's size. One that needs no other pages stays what it was, with the size it was made with; else the new
@@ -381,7 +381,7 @@ pub fn reallocate(at: usize, size: usize) -> *mut u8 {
         && (size <= old.bytes || plan::has_room(tier, size - old.bytes))
         && heap::resize_in_place(addr, size)
     {
-        close(addr);
+        close(addr, seats::of(busy.0));
         // Its beginning says, by `realloc`, that the one at its address has ended.
         enter(busy.0, addr, Object::of(index, size), site, tier, true);
         return at as *mut u8;
@@ -419,13 +419,15 @@ pub fn reallocate(at: usize, size: usize) -> *mut u8 {
 fn move_within(thread: &Thread, addr: usize, within: usize, size: usize) -> *mut u8 {
     let new = heap::allocate(range::tier_of(addr), number(thread), size, heap::alignment(addr), false);
     // No page may be armed while it moves.
-    let Some(old) = (!new.is_null()).then(|| close(addr)).flatten() else { return core::ptr::null_mut() };
+    let Some(old) = (!new.is_null()).then(|| close(addr, seats::of(thread))).flatten() else {
+        return core::ptr::null_mut();
+    };
     match heap::move_pages(addr, new as usize) {
         Moved::Yes => {}
         Moved::No => copy(addr, new, within + size),
         Moved::Lost => {
             sites::at(old.site).into_iter().for_each(|s| s.hold(old.bytes));
-            open(addr, old);
+            open(addr, old, seats::of(thread));
             return core::ptr::null_mut();
         }
     }
@@ -481,7 +483,7 @@ fn enter_mapping(thread: &Thread, mapping: Mapping, counts: bool, site: &Site, r
     let counts = counts && (placed.is_some() || plan::image().is_none());
     let tier = placed.unwrap_or(plan::tiers() - 1);
     if counts {
-        plan::count_in(tier, size);
+        plan::count_in(seats::of(thread), tier, size);
     }
     let counted_in = counts.then_some(tier as u8);
     mapping::enter(Mapping { tier: counted_in, ..mapping });
@@ -493,7 +495,7 @@ fn enter_mapping(thread: &Thread, mapping: Mapping, counts: bool, site: &Site, r
 /// Part of a mapping is no more, or is told anew.
 pub fn mapping_gone(m: Mapping) {
     if let Some(tier) = m.tier {
-        plan::count_out(usize::from(tier), m.bytes());
+        plan::count_out(None, usize::from(tier), m.bytes());
     }
 }
 
@@ -528,7 +530,7 @@ pub fn variable(addr: usize, size: usize, counts: usize, site: u64, target: Targ
         }
         let guest = split::used(target.parts, size, counts);
         plan::guest_in(planned, guest);
-        plan::count_in(usize::from(target.rest), counts - guest);
+        plan::count_in(None, usize::from(target.rest), counts - guest);
         return publish(target.rest);
     }
     for tier in plan::order(planned) {
@@ -537,7 +539,7 @@ pub fn variable(addr: usize, size: usize, counts: usize, site: u64, target: Targ
             if tier != planned {
                 process::fell_back(planned, counts);
             }
-            plan::count_in(tier, counts);
+            plan::count_in(None, tier, counts);
             statics::lies(addr, size, counts, site, tier);
             return publish(tier as u8);
         }

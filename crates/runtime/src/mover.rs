@@ -205,8 +205,8 @@ fn move_all(by: By) {
             if from != to && Turn::of(to > from, site) == turn && enough(from, to, v.counts) {
                 // It lives as long as the program.
                 _ = carry(v.start, v.end, to, &Work { site, by }, || true);
-                plan::count_out(from, v.counts);
-                plan::count_in(to, v.counts);
+                plan::count_out(None, from, v.counts);
+                plan::count_in(None, to, v.counts);
                 v.lies_in(to);
                 look(v.start, v.end - v.start, to);
                 process::info().iter().for_each(|h| _ = h.counters.moved.fetch_add(1, Relaxed));
@@ -317,7 +317,7 @@ impl Lies {
     }
 
     fn count_in(self) {
-        plan::count_in(self.home, self.bytes - self.away_bytes());
+        plan::count_in(None, self.home, self.bytes - self.away_bytes());
         if self.away_bytes() > 0 {
             plan::leaves(self.home, self.away_bytes());
             plan::guest_in(self.away, self.away_bytes());
@@ -326,7 +326,7 @@ impl Lies {
     }
 
     fn count_out(self) {
-        plan::count_out(self.home, self.bytes - self.away_bytes());
+        plan::count_out(None, self.home, self.bytes - self.away_bytes());
         if self.away_bytes() > 0 {
             plan::comes_home(self.home, self.away_bytes());
             plan::guest_out(self.away, self.away_bytes());

@@ -1,6 +1,8 @@
 //! The plan as it guides this process: which tier a site goes to, whether the tier has room, where its memory
 //! comes from.
 
+use crate::seats::Seat;
+use crate::sums::Sums;
 use crate::{heap, process, range, sandbox, sys};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::image::{Image, Source, Target};
@@ -10,12 +12,13 @@ static IMAGE: AtomicPtr<Image<'static>> = AtomicPtr::new(core::ptr::null_mut());
 static FILES: [AtomicI32; MAX_TIERS] = [const { AtomicI32::new(-1) }; MAX_TIERS];
 /// Inode of each file: a descriptor number may have been closed, and given to another file, behind our back.
 static INODES: [AtomicU64; MAX_TIERS] = [const { AtomicU64::new(0) }; MAX_TIERS];
-static LIVE: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
+/// Bytes of live objects.
+static LIVE: Sums = Sums::new();
 /// In its place: from now on `map_file` refuses. No file has it: inodes of user files are larger.
 const FORGOTTEN: u64 = 1;
 /// Resident bytes of a tier at the last reading, and what was allocated in it since.
 static RESIDENT: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
-static SINCE: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
+static SINCE: Sums = Sums::new();
 /// Bytes of split objects that lie in this tier and have their addresses in another one's part of the range.
 static GUESTS: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
 /// Bytes of moved objects that lie in another tier than this one, which their addresses are of.
@@ -57,33 +60,29 @@ pub fn order(tier: usize) -> impl Iterator<Item = usize> {
     (tier..tiers()).chain((0..tier).rev())
 }
 
-/// Counts bytes into a tier.
-pub fn count_in(tier: usize, bytes: usize) {
-    if let (Some(live), Some(since)) = (LIVE.get(tier), SINCE.get(tier)) {
-        live.fetch_add(bytes, Relaxed);
-        // Without a plan there are no budgets to ask of.
-        if image().is_some() {
-            since.fetch_add(bytes, Relaxed);
-        }
+/// Counts bytes into a tier. `by`: the calling thread's seat, if it is at hand.
+pub fn count_in(by: Option<Seat>, tier: usize, bytes: usize) {
+    LIVE.add(by, tier, bytes as isize);
+    // Without a plan there are no budgets to ask of.
+    if image().is_some() {
+        SINCE.add(by, tier, bytes as isize);
     }
 }
 
 /// Counts bytes out of a tier.
-pub fn count_out(tier: usize, bytes: usize) {
-    if let Some(live) = LIVE.get(tier) {
-        live.fetch_sub(bytes, Relaxed);
-    }
+pub fn count_out(by: Option<Seat>, tier: usize, bytes: usize) {
+    LIVE.add(by, tier, -(bytes as isize));
 }
 
 /// Counts bytes of a split object that has its address in another tier's part of the range.
 pub fn guest_in(tier: usize, bytes: usize) {
-    count_in(tier, bytes);
+    count_in(None, tier, bytes);
     GUESTS.get(tier).into_iter().for_each(|guests| _ = guests.fetch_add(bytes, Relaxed));
 }
 
 /// The same when it is no more.
 pub fn guest_out(tier: usize, bytes: usize) {
-    count_out(tier, bytes);
+    count_out(None, tier, bytes);
     GUESTS.get(tier).into_iter().for_each(|guests| _ = guests.fetch_sub(bytes, Relaxed));
 }
 
@@ -99,7 +98,7 @@ pub fn comes_home(tier: usize, bytes: usize) {
 
 /// Bytes of all live objects.
 pub fn live() -> usize {
-    LIVE.iter().map(|live| live.load(Relaxed)).fold(0, usize::saturating_add)
+    (0..tiers()).map(|tier| LIVE.get(tier)).fold(0, usize::saturating_add)
 }
 
 /// Whether a tier's budget has room for so many more bytes. The budget is of resident memory: as long as all live
@@ -107,34 +106,27 @@ pub fn live() -> usize {
 pub fn has_room(tier: usize, bytes: usize) -> bool {
     let Some(budget) = image().and_then(|i| i.tier(tier)).and_then(|t| t.budget) else { return true };
     let budget = budget as usize;
-    let (Some(live), Some(resident), Some(since)) = (LIVE.get(tier), RESIDENT.get(tier), SINCE.get(tier)) else {
+    let Some(left) = budget.checked_sub(bytes) else { return false };
+    if LIVE.at_most(tier, left) {
         return true;
-    };
-    if live.load(Relaxed).saturating_add(bytes) <= budget {
-        return true;
-    }
-    if bytes > budget {
-        return false;
     }
     read_residency(tier);
     // Of guests nobody asks: they count whole.
     let guests = GUESTS.get(tier).map_or(0, |guests| guests.load(Relaxed));
     let away = AWAY.get(tier).map_or(0, |away| away.load(Relaxed));
-    let here = resident.load(Relaxed).saturating_sub(away);
-    [since.load(Relaxed), guests, bytes].iter().fold(here, |a, b| a.saturating_add(*b)) <= budget
+    let resident = RESIDENT.get(tier).map_or(0, |resident| resident.load(Relaxed));
+    let here = resident.saturating_sub(away).saturating_add(guests);
+    left.checked_sub(here).is_some_and(|left| SINCE.at_most(tier, left))
 }
 
 /// Asks the kernel how much of a tier's memory is resident, at most a twentieth of the time.
 fn read_residency(tier: usize) {
-    let (Some(next), Some(resident), Some(since)) = (NEXT_READING.get(tier), RESIDENT.get(tier), SINCE.get(tier))
-    else {
-        return;
-    };
+    let (Some(next), Some(resident)) = (NEXT_READING.get(tier), RESIDENT.get(tier)) else { return };
     let start = sys::now();
     if start < next.load(Relaxed) || READING.swap(1, Acquire) != 0 {
         return;
     }
-    since.store(0, Relaxed);
+    SINCE.clear(tier);
     let base = range::base() + tier * range::tier_span();
     let (mut pages, end) = (0, heap::used(tier));
     let mut present = [0u8; 4096];

@@ -1,10 +1,9 @@
 //! This process's file in the session: made when the process first manages an object, made anew after a fork.
 //!
-//! Threads publish events in rings of their own. A ring is taken by the first event of a thread and taken over when its
-//! owner is gone, so that nothing has to happen at thread exit.
+//! Threads publish events in rings of their own, those of their seats ([`seats`]).
 
 use crate::tls::Thread;
-use crate::{heap, mapping, objects, plan, range, recent, sampler, sandbox, sites, stack, start, sys};
+use crate::{heap, mapping, objects, plan, range, recent, sampler, sandbox, seats, sites, stack, start, sys};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::event::{Event, Kind, MAX_SLOTS, SLOT_WORDS, Stamped, encode};
@@ -36,7 +35,9 @@ const MUCH: u64 = 16 << 20;
 static NO_ROOM_UNTIL: AtomicU64 = AtomicU64::new(0);
 const NEXT_TRY_NS: u64 = 1_000_000_000;
 /// The ring that the sampler alone uses.
-const SAMPLER_RING: usize = MAX_RINGS - 2;
+const SAMPLER_RING: usize = seats::SEATS;
+/// That of all threads that have no seat.
+const SHARED_RING: usize = MAX_RINGS - 1;
 static PATH: Path = Path(core::cell::UnsafeCell::new([0; 512]));
 
 struct Path(core::cell::UnsafeCell<[u8; 512]>);
@@ -346,13 +347,14 @@ pub fn adopt(thread: &Thread, born: bool) {
     if thread.generation.get() != generation() && !sandbox::silent() {
         // SAFETY: no arguments.
         thread.tid.set(unsafe { sys::call3(libc::SYS_gettid, 0, 0, 0) } as u32);
+        thread.seat.set(0);
         thread.ring.set(0);
         thread.generation.set(generation());
         sampler::guard::adopt(thread.tid.get(), &thread.step, born);
     }
 }
 
-/// The thread's ring, taken if it has none. The last ring is everybody's.
+/// The thread's ring, and whether others have it, too.
 #[inline]
 fn ring(thread: &Thread) -> Option<(Ring, bool)> {
     adopt(thread, false);
@@ -361,40 +363,27 @@ fn ring(thread: &Thread) -> Option<(Ring, bool)> {
         return None;
     }
     let index = match thread.ring.get() {
-        0 => take_ring(file, thread)?,
+        0 => first_ring(file, thread)?,
         n => n as usize - 1,
     };
     // SAFETY: the mapping holds MAX_RINGS rings.
-    Some((unsafe { Ring::at(file, index) }, index == MAX_RINGS - 1))
+    Some((unsafe { Ring::at(file, index) }, index == SHARED_RING))
 }
 
 #[cold]
-fn take_ring(file: *mut u8, thread: &Thread) -> Option<usize> {
+fn first_ring(file: *mut u8, thread: &Thread) -> Option<usize> {
     if NO_ROOM_UNTIL.load(Relaxed) > time() {
         return None;
     }
-    let tid = thread.tid.get();
-    // SAFETY: no arguments.
-    let pid = unsafe { sys::call3(libc::SYS_getpid, 0, 0, 0) } as usize;
-    for index in (0..MAX_RINGS).filter(|&i| i != SAMPLER_RING) {
-        // SAFETY: index < MAX_RINGS.
-        let ring = unsafe { Ring::at(file, index) };
-        let control = ring_control(&ring, index)?;
-        let owner = control.owner.load(Acquire);
-        let shared = index == MAX_RINGS - 1;
-        // SAFETY: signal 0 only asks whether the thread exists.
-        let gone = || unsafe { sys::call3(libc::SYS_tgkill, pid, owner as usize, 0) } == -(libc::ESRCH as isize);
-        let free = owner == 0 || owner == tid || gone();
-        if shared || free && control.owner.compare_exchange(owner, tid, AcqRel, Relaxed).is_ok() {
-            thread.ring.set(index as u32 + 1);
-            return Some(index);
-        }
-    }
-    None
+    let index = seats::of(thread).map_or(SHARED_RING, seats::Seat::index);
+    // SAFETY: index < MAX_RINGS.
+    make_ready(unsafe { Ring::at(file, index) }, index)?;
+    thread.ring.set(index as u32 + 1);
+    Some(index)
 }
 
-/// A ring's control words, its blocks allocated; `None` if the session's file system is full.
-fn ring_control(ring: &Ring, index: usize) -> Option<&wire::process::RingControl> {
+/// Allocates a ring's blocks; `None` if the session's file system is full.
+fn make_ready(ring: Ring, index: usize) -> Option<()> {
     static READY: [AtomicU32; MAX_RINGS] = [const { AtomicU32::new(0) }; MAX_RINGS];
     let ready = READY.get(index)?;
     if ready.load(Acquire) != generation() {
@@ -421,7 +410,7 @@ fn ring_control(ring: &Ring, index: usize) -> Option<&wire::process::RingControl
         }
         ready.store(generation(), Release);
     }
-    Some(ring.control())
+    Some(())
 }
 
 /// Publishes an event of the calling thread at a time of [`time`]. `false` if it was dropped (and counted).
@@ -480,7 +469,7 @@ fn own_ring(thread: &Thread) -> Option<(Ring, bool)> {
 /// go from processor to processor with each object.
 pub fn count_managed(thread: &Thread, bytes: u64) {
     let file = FILE.load(Acquire);
-    let own = (thread.ring.get() as usize).checked_sub(1).filter(|&ring| ring < MAX_RINGS - 1 && !file.is_null());
+    let own = (thread.ring.get() as usize).checked_sub(1).filter(|&ring| ring != SHARED_RING && !file.is_null());
     if let Some(ring) = own {
         // SAFETY: the mapping holds MAX_RINGS rings, and this one is the calling thread's.
         unsafe { Ring::at(file, ring) }.count_managed(bytes);
@@ -498,7 +487,7 @@ pub fn sampler_ring() -> Option<Ring> {
     }
     // SAFETY: a ring of the mapping.
     let ring = unsafe { Ring::at(file, SAMPLER_RING) };
-    ring_control(&ring, SAMPLER_RING)?.owner.store(u32::MAX, Release);
+    make_ready(ring, SAMPLER_RING)?;
     Some(ring)
 }
 

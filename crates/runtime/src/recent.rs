@@ -2,45 +2,47 @@
 //!
 //! jemalloc has no thread caches here (they need thread-local storage with destructors), so that each object would cost it an extent
 //! found, split and merged again. A database that makes and frees blocks of some KiB all the time spent a third more of its time in the
-//! runtime for it. Threads are spread over the places as they are over arenas, and nobody waits for a place.
+//! runtime for it. A thread has the place of its seat, where nobody else comes.
 
+use crate::seats::{SEATS, Seat};
 use crate::{heap, plan, range};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*, fence};
 
 /// Largest object to keep. Larger ones cost the program more than their allocation does.
 const LARGEST: usize = 32 << 10;
 /// Objects of a place, and their bytes at most.
 const OBJECTS: usize = 8;
 const BYTES: usize = 128 << 10;
-const PLACES: usize = 32;
 
 /// The newest last.
+#[repr(align(64))]
 struct Place {
-    taken: AtomicBool,
+    /// Its thread is at it.
+    open: AtomicBool,
     used: AtomicUsize,
     bytes: AtomicUsize,
     objects: [(AtomicUsize, AtomicUsize); OBJECTS],
 }
 
-static PLACES_OF_THREADS: [Place; PLACES] = [const {
+static PLACES: [Place; SEATS] = [const {
     Place {
-        taken: AtomicBool::new(false),
+        open: AtomicBool::new(false),
         used: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
         objects: [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; OBJECTS],
     }
-}; PLACES];
+}; SEATS];
 
 impl Place {
-    /// The place of a thread of this number while it is nobody else's.
-    fn of<R>(number: u32, f: impl FnOnce(&Place) -> R) -> Option<R> {
-        let place = PLACES_OF_THREADS.get(number as usize % PLACES)?;
-        if place.taken.swap(true, Acquire) {
-            return None;
-        }
+    /// The place of the calling thread.
+    fn of<R>(seat: Option<Seat>, f: impl FnOnce(&Place) -> R) -> Option<R> {
+        let place = PLACES.get(seat?.index())?;
+        place.open.store(true, Relaxed);
+        // A child that is forked meanwhile is to find it open.
+        fence(Release);
         let result = f(place);
-        place.taken.store(false, Release);
+        place.open.store(false, Release);
         Some(result)
     }
 
@@ -70,12 +72,12 @@ impl Place {
 }
 
 /// Memory for an object of a tier; null: there is none that was freed just now.
-pub fn take(tier: usize, number: u32, size: usize, align: usize, zero: bool) -> *mut u8 {
+pub fn take(tier: usize, seat: Option<Seat>, size: usize, align: usize, zero: bool) -> *mut u8 {
     if size > LARGEST || align > heap::PAGE {
         return null_mut();
     }
     let class = heap::size_class(size);
-    let found = Place::of(number, |place| {
+    let found = Place::of(seat, |place| {
         let fits = |&i: &usize| {
             let (addr, bytes) = place.get(i);
             bytes == class && range::tier_of(addr) == tier
@@ -91,13 +93,13 @@ pub fn take(tier: usize, number: u32, size: usize, align: usize, zero: bool) -> 
 }
 
 /// Ends an object of so many bytes, whose memory is kept for a while or given back.
-pub fn release(addr: usize, bytes: usize, number: u32) {
+pub fn release(addr: usize, bytes: usize, seat: Option<Seat>) {
     let size = heap::size_class(bytes);
     if size > LARGEST || plan::is_file(range::tier_of(addr)) {
         return heap::release(addr);
     }
     let mut oldest = [0; OBJECTS];
-    let kept = Place::of(number, |place| {
+    let kept = Place::of(seat, |place| {
         for slot in &mut oldest {
             if place.used.load(Relaxed) < OBJECTS && place.bytes.load(Relaxed) + size <= BYTES {
                 break;
@@ -116,10 +118,10 @@ pub fn release(addr: usize, bytes: usize, number: u32) {
     }
 }
 
-/// In a forked child: whoever had a place does not exist here, and it may be half changed.
+/// In a forked child: whoever was at a place does not exist here, and has left it half changed.
 pub fn forget_parent() {
-    for place in &PLACES_OF_THREADS {
-        if place.taken.swap(false, AcqRel) {
+    for place in &PLACES {
+        if place.open.swap(false, AcqRel) {
             place.keeps(0, 0);
         }
     }

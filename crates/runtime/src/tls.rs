@@ -15,10 +15,12 @@ pub struct Thread {
     /// The runtime is already at work in this thread: allocations made meanwhile (by the loader, by a signal handler)
     /// go to the next allocator.
     pub busy: Cell<bool>,
-    /// [`crate::process::generation`] in which `tid`, `ring` and `registered` were set; another one: a fork lies between.
+    /// [`crate::process::generation`] in which `tid`, `seat` and `ring` were set; another one: a fork lies between.
     pub generation: Cell<u32>,
     /// Kernel thread id.
     pub tid: Cell<u32>,
+    /// What [`crate::seats`] has given it; 0: nothing yet.
+    pub seat: Cell<u32>,
     /// 1 + index of the thread's ring; 0 none.
     pub ring: Cell<u32>,
     /// 1 + the thread's number, which picks its arenas; 0 not yet given.

@@ -22,4 +22,4 @@ pub mod session;
 pub mod tables;
 
 /// Version of everything in a session; runtime and recorder must agree on it.
-pub const WIRE_VERSION: u32 = 20;
+pub const WIRE_VERSION: u32 = 21;

@@ -4,7 +4,7 @@
 //! the start, but the runtime allocates the blocks of a ring (`fallocate`) before it first uses it, so that a full
 //! tmpfs is an error it can handle and never a SIGBUS in the program.
 //!
-//! A ring has one producer (the thread that owns it, or the threads that take its lock) and one consumer (the
+//! A ring has one producer (its thread, or the threads that take its lock) and one consumer (the
 //! recorder). The producer never waits: a full ring counts what it drops.
 //!
 //! Most objects live for microseconds. The end of one whose beginning the recorder has not taken yet is written into the
@@ -163,13 +163,11 @@ const _: () = assert!(core::mem::size_of::<Header>() <= HEADER_BYTES);
 #[repr(C)]
 #[derive(Debug)]
 pub struct RingControl {
-    /// Thread that owns the ring; 0: free. The recorder never writes it.
-    pub owner: AtomicU32,
     /// 1 once the ring's blocks are allocated.
     pub ready: AtomicU32,
     /// Lock of the last, shared ring.
     pub lock: AtomicU32,
-    _pad0: [u32; 13],
+    _pad0: [u32; 14],
     /// Slots ever written. Producer's.
     pub head: AtomicU64,
     /// Events dropped because the ring was full. Producer's.
