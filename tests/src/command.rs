@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -122,6 +123,9 @@ pub fn for_mpi(command: &mut Command) -> &mut Command {
     for whose in ["OMPI", "PRTE"] {
         command.env(format!("{whose}_ALLOW_RUN_AS_ROOT"), "1").env(format!("{whose}_ALLOW_RUN_AS_ROOT_CONFIRM"), "1");
     }
+    // Jobs that end take the folder that all of a user's jobs share away from those that begin.
+    let folder = command.get_current_dir().map_or_else(std::env::temp_dir, Path::to_path_buf);
+    command.env("OMPI_MCA_orte_tmpdir_base", &folder).env("PRTE_MCA_prte_tmpdir_base", folder);
     command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
 }
 
