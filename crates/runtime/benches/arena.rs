@@ -7,7 +7,7 @@
 
 #![allow(clippy::print_stdout)] // it is for people
 
-use hearth::{annotated, heap, process, recent, sites, stack, tls};
+use hearth::{annotated, heap, process, recent, seats, sites, stack, tls};
 use std::hint::black_box;
 
 fn say(inner: u64, outer: u64) {
@@ -43,14 +43,15 @@ fn per_turn(mut f: impl FnMut()) -> f64 {
 
 /// As [`hearth::manage`] does it, first and last.
 fn pair(size: usize) {
-    let mut at = recent::take(0, 0, size, 1, false);
+    let seat = seats::of(tls::thread());
+    let mut at = recent::take(0, seat, size, 1, false);
     if at.is_null() {
         at = heap::allocate(0, 0, size, 1, false);
     }
     assert!(!at.is_null(), "there is no room");
     // SAFETY: an object of at least a page.
     unsafe { at.write_volatile(1) };
-    recent::release(at as usize, size, 0);
+    recent::release(at as usize, size, seat);
 }
 
 fn site() {

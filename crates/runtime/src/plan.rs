@@ -13,12 +13,12 @@ static FILES: [AtomicI32; MAX_TIERS] = [const { AtomicI32::new(-1) }; MAX_TIERS]
 /// Inode of each file: a descriptor number may have been closed, and given to another file, behind our back.
 static INODES: [AtomicU64; MAX_TIERS] = [const { AtomicU64::new(0) }; MAX_TIERS];
 /// Bytes of live objects.
-static LIVE: Sums = Sums::new();
+static LIVE: Sums = Sums::zero();
 /// In its place: from now on `map_file` refuses. No file has it: inodes of user files are larger.
 const FORGOTTEN: u64 = 1;
 /// Resident bytes of a tier at the last reading, and what was allocated in it since.
 static RESIDENT: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
-static SINCE: Sums = Sums::new();
+static SINCE: Sums = Sums::zero();
 /// Bytes of split objects that lie in this tier and have their addresses in another one's part of the range.
 static GUESTS: [AtomicUsize; MAX_TIERS] = [const { AtomicUsize::new(0) }; MAX_TIERS];
 /// Bytes of moved objects that lie in another tier than this one, which their addresses are of.

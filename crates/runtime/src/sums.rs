@@ -21,7 +21,7 @@ struct Kept([AtomicIsize; MAX_TIERS]);
 
 impl Sums {
     /// All are 0.
-    pub const fn new() -> Sums {
+    pub const fn zero() -> Sums {
         Sums {
             totals: [const { AtomicIsize::new(0) }; MAX_TIERS],
             kept: [const { Kept([const { AtomicIsize::new(0) }; MAX_TIERS]) }; SEATS],
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn threads_add_up() {
-        static SUMS: Sums = Sums::new();
+        static SUMS: Sums = Sums::zero();
         const TURNS: isize = 10_000;
         const MOST: isize = 200 << 10;
         std::thread::scope(|s| {
