@@ -1152,7 +1152,7 @@ mod tests {
         assert_eq!(queued(&engine), []);
         // As if it had.
         let (now, moment) = (5_000_000_000, [Lines::default(), Lines { random: 2.2e6, ..Lines::default() }]);
-        engine.free = |_| 9 * MIB / 4;
+        engine.free = |_| 5 * MIB / 2;
         engine.decide(now, 1e9, &moment, "asked");
         assert_eq!(queued(&engine), [(1, 0)]);
         // A move finds no memory: what is free is no room, until it is worth another try.
