@@ -41,7 +41,6 @@ mod served;
 pub mod shares;
 pub mod status;
 mod table;
-mod taken;
 mod trigger;
 mod young;
 
