@@ -318,6 +318,13 @@ impl<'a> Engine<'a> {
         stop
     }
 
+    /// What is free of each tier.
+    fn look_for_room(&mut self) {
+        for (place, kept) in self.places.iter().zip(&mut self.kept) {
+            kept.over((self.free)(place));
+        }
+    }
+
     /// Takes note of what was looked up: so many pages of each record, one after the other.
     fn found(&mut self, process: usize, owners: &[(u64, u64)], nodes: &[i32]) {
         let mut rest = nodes;
@@ -665,6 +672,7 @@ impl Sink for Engine<'_> {
         self.grow_up();
         if !self.places.is_empty() {
             self.look();
+            self.look_for_room();
             let counted = self.counts.then_some(self.counted.misses);
             let (asked, usual, lines) = self.aggregate(now_ns, length_ns / 1e9);
             let lately = Lately {
@@ -676,9 +684,6 @@ impl Sink for Engine<'_> {
             self.shown.asked(&asked, length_ns / 1e9);
             if self.journal.wants_state(self.interval) {
                 self.log_state(now_ns);
-            }
-            for (place, kept) in self.places.iter().zip(&mut self.kept) {
-                kept.over((self.free)(place));
             }
             let due = self.routines.trigger.due(&lately).filter(|_| self.places.len() > 1);
             self.due = due.or(self.due.take());
@@ -1150,6 +1155,8 @@ mod tests {
         // As if it had.
         let (now, moment) = (5_000_000_000, [Lines::default(), Lines { random: 2.2e6, ..Lines::default() }]);
         engine.free = |_| 3 * MIB;
+        // For so long that it has not come free just now.
+        (0..5).for_each(|_| engine.look_for_room());
         engine.decide(now, 1e9, &moment, "asked");
         assert_eq!(queued(&engine), [(1, 0)]);
         // A move finds no memory: what is free is no room, until it is worth another try.

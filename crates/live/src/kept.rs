@@ -43,8 +43,9 @@ impl Kept {
         self.lately.back().map_or(0, |now| now - least)
     }
 
-    /// What can be had of so much that is free.
-    pub fn room(&self, free: u64, interval: u32) -> u64 {
+    /// What can be had of what was free after the latest interval.
+    pub fn room(&self, interval: u32) -> u64 {
+        let free = self.lately.back().copied().unwrap_or(0);
         if interval < self.until { free.saturating_sub(self.bytes) } else { free }
     }
 }
@@ -56,12 +57,16 @@ mod tests {
     #[test]
     fn what_was_free_for_nothing_is_no_room_for_a_while() {
         let mut kept = Kept::default();
-        assert_eq!(kept.room(100, 1), 100);
+        let room = |kept: &mut Kept, free: u64, interval: u32| {
+            kept.over(free);
+            kept.room(interval)
+        };
+        assert_eq!((kept.room(1), room(&mut kept, 100, 1)), (0, 100));
         kept.found_none(80, 1);
-        assert_eq!((kept.room(80, 2), kept.room(100, WAIT), kept.room(60, 9)), (0, 20, 0));
-        assert_eq!(kept.room(80, 1 + WAIT), 80, "it is tried again");
+        assert_eq!([(80, 2), (100, WAIT), (60, 9)].map(|(free, at)| room(&mut kept, free, at)), [0, 20, 0]);
+        assert_eq!(room(&mut kept, 80, 1 + WAIT), 80, "it is tried again");
         kept.found_none(60, 1 + WAIT);
-        assert_eq!((kept.room(80, 3 * WAIT), kept.room(80, 1 + 3 * WAIT)), (20, 80), "after twice as long");
+        assert_eq!([3 * WAIT, 1 + 3 * WAIT].map(|at| room(&mut kept, 80, at)), [20, 80], "after twice as long");
     }
 
     #[test]

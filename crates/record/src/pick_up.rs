@@ -7,6 +7,7 @@
 use crate::rings::{ProcessFile, can_lie};
 use model::SiteId;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,8 +24,9 @@ const MOST_BYTES: u64 = 4096;
 /// Most objects that are taken, and most words of the table that are looked at.
 const MOST_OBJECTS: usize = 4 << 20;
 const MOST_WORDS: u64 = 1 << 25;
-/// Words of the table of objects that are read at once.
-const WORDS: usize = 1 << 14;
+/// Words of the table of objects that are read at once: few after an object that ends further away than what was read reaches, as the next one may be as large, then twice as many
+/// each time. What is read of a table displaces what the program has in the caches.
+const WORDS: Range<usize> = 1 << 6..1 << 14;
 
 /// An object or a mapping that is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +73,7 @@ impl<'a> Reader<'a> {
         if table == 0 || span > MOST_SPAN {
             return Ok(found);
         }
-        let mut words = vec![0; WORDS];
+        let mut words = vec![0; WORDS.end];
         let mut left = MOST_WORDS;
         for tier in 0..MAX_TIERS as u64 {
             let used = match get(&tables.used[tier as usize]) {
@@ -80,9 +82,9 @@ impl<'a> Reader<'a> {
             };
             let start = range.wrapping_add(tier * span);
             let first = table.wrapping_add(tier * span / PAGE * 8);
-            let mut page = 0;
+            let (mut page, mut at_once) = (0, WORDS.start);
             while page < used && left > 0 {
-                let (begin, count) = (page, (used - page).min(WORDS as u64).min(left));
+                let (begin, count) = (page, (used - page).min(at_once as u64).min(left));
                 left -= count;
                 self.memory.words(first.wrapping_add(begin * 8), &mut words[..count as usize])?;
                 while let Some(&word) = words[..count as usize].get((page - begin) as usize) {
@@ -93,6 +95,7 @@ impl<'a> Reader<'a> {
                     // In an object no other one begins.
                     page += of_page.map_or(1, |(_, size)| size.div_ceil(PAGE).max(1));
                 }
+                at_once = if page > begin + count { WORDS.start } else { (2 * at_once).min(WORDS.end) };
             }
         }
         Ok(found)

@@ -48,6 +48,8 @@ const MOST_OBJECTS: [usize; 2] = [1 << 22, 1 << 23];
 const TICK_COST: u32 = 10;
 /// Reading the objects of a user's processes takes one part in so many of the time.
 const OBJECTS_COST: u32 = 20;
+/// One that has allocated nothing is left alone so many times as long: at most some of its objects are no more.
+const NONE_NEW: u32 = 10;
 /// Misses of processes that did not report that are kept, in case that they do.
 const MOST_UNREPORTED: usize = 1 << 14;
 /// With nothing happening the recorder looks this rarely.
@@ -157,7 +159,10 @@ struct Process {
 
 /// What reading the objects of a process takes.
 struct Objects {
-    next: Instant,
+    /// They are read from this time on; or from the later one, if nothing has been allocated.
+    next: [Instant; 2],
+    /// Allocations before they were read last.
+    allocations: u64,
     sites: pick_up::Sites,
 }
 
@@ -422,12 +427,15 @@ impl<'a> Watch<'a> {
             let p = &mut self.processes[i];
             let (Some(file), Some(objects), false) = (&p.file, &mut p.objects, p.over) else { continue };
             let began = Instant::now();
-            if began < objects.next {
+            let (allocations, allocated) = file.managed();
+            if began < objects.next[usize::from(allocations == objects.allocations)] {
                 continue;
             }
+            objects.allocations = allocations;
             let read = pick_up::Reader::open(file, &mut objects.sites).and_then(|mut reader| reader.objects());
             let others = of_user.get(&self.sessions[p.session].owner().uid).copied().unwrap_or(1);
-            objects.next = began + began.elapsed() * OBJECTS_COST * others;
+            let pause = began.elapsed() * OBJECTS_COST * others;
+            objects.next = [began + pause, began + pause * NONE_NEW];
             let header = file.header();
             let denied = matches!(&read, Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied);
             let found = match read {
@@ -437,7 +445,6 @@ impl<'a> Watch<'a> {
                 // One that is about to end or to execute another program: its end is told.
                 Err(_) => continue,
             };
-            let allocated = file.managed().1;
             if denied {
                 header.objects_read.store(0, Relaxed);
                 p.objects = None;
@@ -624,7 +631,7 @@ impl<'a> Watch<'a> {
         file.header().objects_read.store(can_read.into(), Relaxed);
         let objects = can_read.then(|| {
             follower.objects_are_read(true);
-            Objects { next: seen, sites }
+            Objects { next: [seen; 2], allocations: 0, sites }
         });
         self.by_pid.insert(started.pid, index);
         let code = Code::of(started.pid);

@@ -153,7 +153,7 @@ impl Engine<'_> {
             r.divided(used.len()).for_each(|(tier, bytes)| used[tier] += bytes);
         }
         let room = |(k, used): (usize, u64)| {
-            let free = self.kept[k].room((self.free)(&self.places[k]), self.interval);
+            let free = self.kept[k].room(self.interval);
             Room { limit: self.capacities[k].min(used + free), used }
         };
         used.into_iter().enumerate().map(room).collect()
