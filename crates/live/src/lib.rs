@@ -41,6 +41,7 @@ mod served;
 pub mod shares;
 pub mod status;
 mod table;
+mod taken;
 mod trigger;
 mod young;
 

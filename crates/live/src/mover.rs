@@ -136,6 +136,9 @@ impl Mover {
             took_ns: 0,
         });
         let next = ((going.at / HUGE + 1) * HUGE).min(going.end);
+        // Of a part no more than that; a huge page goes whole all the same.
+        let missing = going.what.bytes.next_multiple_of(PAGE).saturating_sub(going.moved.moved * PAGE);
+        let next = if going.what.part { next.min(going.at + missing.max(PAGE)) } else { next };
         let (all, took_ns) = self.send(pid, process, &[(going.at, next - going.at)], going.node, place)?;
         let moved = all[0];
         going.at = next;

@@ -172,7 +172,7 @@ pub fn left(observed: &Observed, capacity: Bytes, home: bool) -> Bytes {
 /// Of a program's fast memory the kernel takes so much for itself, for mappings, files and lists of free pages of each processor: in the lab's guest
 /// 0.4 to 0.5 MiB of 7 MiB, whether the program is guided or not. A plan that counts on it loses the last object that it places, which may be the hottest one:
 /// `bfs` with an eighth of its memory fast took 2.65 times as long as with all of it, and 2.39 times with 0.3 MiB left alone.
-const KERNEL: Bytes = Bytes::kib(512);
+pub const KERNEL: Bytes = Bytes::kib(512);
 
 /// Two tiers `fast` and `slow` of a platform that has one: both are that one memory, so placing between them changes
 /// nothing in speed; it shows what a plan would do. Other platforms are returned as they are.

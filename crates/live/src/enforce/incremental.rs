@@ -41,7 +41,7 @@ fn part(swap: &[Move], most: u64) -> Vec<Move> {
         let bytes = m.bytes.min(*left);
         *left -= bytes;
         let share = bytes as f64 / m.bytes.max(1) as f64;
-        (bytes > 0).then_some(Move { bytes, part: bytes < m.bytes, gain: m.gain.times(share), ..*m })
+        (bytes > 0).then_some(Move { bytes, part: m.part || bytes < m.bytes, gain: m.gain.times(share), ..*m })
     };
     swap.iter().filter_map(cut).collect()
 }

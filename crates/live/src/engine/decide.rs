@@ -19,6 +19,7 @@ use crate::trigger::Swap;
 use model::Bytes;
 use policy::cost::migration;
 use policy::cost::moment::{Lines, Moment};
+use policy::tiers::KERNEL;
 
 /// How far a search looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +252,8 @@ impl Engine<'_> {
         let moment = Moment::new(length_ns, asked, &self.memories);
         let now = Now { interval: self.interval, prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
         let rooms = self.rooms();
+        self.taken.over(rooms.iter().map(|room| room.used).sum());
+        let taken = self.taken.lately();
         for number in 0..self.jobs.len() {
             self.jobs[number].course.near = self.soon(number).is_some();
         }
@@ -259,9 +262,11 @@ impl Engine<'_> {
         if outlook.jobs.iter().any(|job| job.next.is_some()) {
             why += "; the next phase is near";
         }
+        // What programs have taken anew they will take again; a tenth is the most that section 4.5.1 of the paper on object tiering leaves them.
         let left = |(room, kept): (&Room, &Kept)| {
             let fresh = kept.fresh().min(room.limit.saturating_sub(room.used));
-            Room { used: room.used + fresh, ..*room }
+            let most = room.limit / 10;
+            Room { used: room.used + fresh.max(taken.min(most)).max(KERNEL.0.min(most)), ..*room }
         };
         let left: Vec<Room> = rooms.iter().zip(&self.kept).map(left).collect();
         let (mut moves, worth) = self.search(Horizon::Run, &outlook, &now, &left);
