@@ -113,9 +113,11 @@ impl Course {
         self.asked_in.max(1.0)
     }
 
-    /// Something is known of this phase, and that it asks nothing of this record.
+    /// Something is known of this phase, and that it asks for little of this record: a tenth at most of what is asked of it in the mean. The interval in which a phase begins belongs to
+    /// the one before it as well.
     pub fn is_beside(&self, process: usize, start: u64, record: &Record) -> bool {
-        self.asked_in > 0.0 && self.asked.of(process, start, record).is_none()
+        let in_phase = self.in_phase(process, start, record).misses();
+        self.asked_in > 0.0 && in_phase <= 0.1 * record.heat.lines().misses()
     }
 
     /// Intervals since the first access.

@@ -116,7 +116,7 @@ pub struct Lived {
     pub promoted: Bytes,
     /// Moved to slower ones.
     pub demoted: Bytes,
-    /// Of both, what was asked for nothing in the phase in which it was moved, as far as the sampler tells.
+    /// Of both, what the phase in which it was moved asked for a tenth as much as the mean, or less, as far as the sampler tells.
     pub beside: Bytes,
     /// Time that moving took.
     pub moving: Nanos,
