@@ -24,9 +24,11 @@ const MOST_BYTES: u64 = 4096;
 /// Most objects that are taken, and most words of the table that are looked at.
 const MOST_OBJECTS: usize = 4 << 20;
 const MOST_WORDS: u64 = 1 << 25;
-/// Words of the table of objects that are read at once: few after an object that ends further away than what was read reaches, as the next one may be as large, then twice as many
-/// each time. What is read of a table displaces what the program has in the caches.
+/// Words of the table of objects that are read at once: few after a large object, as the next one may be as large, then twice as many each time. What is read of a table displaces what
+/// the program has in the caches.
 const WORDS: Range<usize> = 1 << 6..1 << 14;
+/// An object is large that covers so many words beyond those that were read: to read a page takes as long as to begin anew.
+const LARGE: u64 = PAGE / 8;
 
 /// An object or a mapping that is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +97,7 @@ impl<'a> Reader<'a> {
                     // In an object no other one begins.
                     page += of_page.map_or(1, |(_, size)| size.div_ceil(PAGE).max(1));
                 }
-                at_once = if page > begin + count { WORDS.start } else { (2 * at_once).min(WORDS.end) };
+                at_once = if page >= begin + count + LARGE { WORDS.start } else { (2 * at_once).min(WORDS.end) };
             }
         }
         Ok(found)

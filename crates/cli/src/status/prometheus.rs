@@ -27,7 +27,11 @@ pub fn text(status: &Status) -> String {
     out.family("hearth_moved_bytes_total", "counter", "Bytes moved to faster (up) and to slower (down) memory");
     out.sample(&[("direction", "up")], status.promoted.0 as f64);
     out.sample(&[("direction", "down")], status.demoted.0 as f64);
-    out.family("hearth_moved_beside_bytes_total", "counter", "Of these, bytes that were hardly used in the phase in which they moved");
+    out.family(
+        "hearth_moved_beside_bytes_total",
+        "counter",
+        "Of these, bytes that were hardly used in the phase in which they moved",
+    );
     out.sample(&[], status.beside.0 as f64);
     out.family("hearth_decisions_total", "counter", "Intervals after which something was to be moved");
     out.sample(&[], f64::from(status.decisions));
