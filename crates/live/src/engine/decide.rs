@@ -30,9 +30,6 @@ enum Horizon {
     Phase,
 }
 
-/// For how many times as long as it has lived a record is expected to live on. With nothing else known it does so for x times as long with a chance of 1 / (1 + x) (J. Gott, Nature
-/// 363, 1993): that has no mean, but if nothing lived on for more than six times as long the mean would be two.
-const AGAIN: f64 = 2.0;
 /// Intervals until it is seen that another phase has begun.
 const SEEN: f64 = 2.0;
 
@@ -87,9 +84,9 @@ impl Outlook<'_> {
         // The mean of all that was seen has had one more of some phases than of others: where phases come back each counts for as long as it lasts.
         let of_all = job.round.then(|| job.course.recall.mean().of(process, addr, r));
         let Lies { bytes, tier, there, .. } = r.lies(process);
-        // As far as that was watched.
+        // It is expected to live as long as it has lived, as far as that was watched.
         let lived = self.engine.clock.lived(r.born.max(job.awake)) / 1e9;
-        let life = (AGAIN * lived).max(self.by_profile.unwrap_or(0.0));
+        let life = lived.max(self.by_profile.unwrap_or(0.0));
         Item {
             process,
             addr,
