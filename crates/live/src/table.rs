@@ -108,8 +108,9 @@ impl Record {
         parts.into_iter().filter(move |_| tier < tiers)
     }
 
-    /// Takes note of where pages were found: by tier, and those that were asked for.
-    pub fn found(&mut self, tiers: &[u64], asked: u64) {
+    /// Takes note of where pages were found: by tier, and those that were asked for. Gives whether it was not known.
+    pub fn found(&mut self, tiers: &[u64], asked: u64) -> bool {
+        let before = (self.tier, self.there, self.present);
         let present: u64 = tiers.iter().sum();
         let share = |of: u64, all: u64| ((of * 255 + all / 2) / all.max(1)).min(255) as u8;
         match tiers.iter().enumerate().max_by_key(|(_, pages)| **pages) {
@@ -118,6 +119,7 @@ impl Record {
         }
         // One page of many is present: it is not nothing.
         self.present = share(present, asked).max(u8::from(present > 0));
+        before != (self.tier, self.there, self.present)
     }
 }
 
