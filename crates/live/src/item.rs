@@ -69,6 +69,11 @@ impl Gain {
         }
     }
 
+    /// Half of the one and half of the other: the same by prices before and after.
+    pub fn mean(self, other: Gain) -> Gain {
+        Gain { doubt: (self.doubt + other.doubt) / 2.0, ..self.and(other).times(0.5) }
+    }
+
     /// So large a share of it.
     pub fn times(self, share: f64) -> Gain {
         Gain {

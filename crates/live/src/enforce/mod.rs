@@ -43,7 +43,7 @@ pub struct Move {
 
 impl Move {
     /// So large a share of a record, from one tier to another.
-    fn of(item: &Item, share: f64, from: usize, to: usize, now: &Now) -> Move {
+    pub fn of(item: &Item, share: f64, from: usize, to: usize, now: &Now) -> Move {
         let bytes = (item.bytes as f64 * share) as u64;
         let gain = item.gain(now, from, to).times(share);
         let (process, from, to) = (item.process as u32, from as u8, to as u8);
@@ -59,6 +59,8 @@ pub struct Judge<'a> {
     pub cost: &'a dyn Fn(&Move) -> f64,
     /// Whether a move is worth making ([`crate::trigger::Trigger::worth`]).
     pub worth: &'a dyn Fn(&Swap) -> bool,
+    /// What moves together gain if prices are those between before and after: what goes makes lines dearer where it comes, and cheaper where it was.
+    pub settled: &'a dyn Fn(&mut [Move]),
     /// What groups of programs may count on, if the fast memory is shared so.
     pub guarantees: Option<&'a Guarantees>,
 }
@@ -185,6 +187,17 @@ fn fill(mut candidates: Candidates<'_>, rooms: &[Room], share: f64, judge: &Judg
             cost: moves.iter().map(judge.cost).sum(),
         }
     };
+    // `lacks`: which of its objects a group has there may be chance; that it has so many is not. By prices as they are first, which refuse most, as that takes little.
+    let worth = |moves: &mut [Move], takers: &[usize], lacks: bool| -> Option<Swap> {
+        let judged = |moves: &[Move]| {
+            let mut swap = sum(moves, takers);
+            swap.gain.doubt *= f64::from(u8::from(!lacks));
+            (judge.worth)(&swap).then_some(swap)
+        };
+        judged(moves)?;
+        (judge.settled)(moves);
+        judged(moves)
+    };
     let mut coming: Vec<Coming> = vec![Coming::default(); last];
     let mut moves: Vec<Move> = Vec::new();
     let mut moving = vec![false; candidates.len()];
@@ -209,12 +222,8 @@ fn fill(mut candidates: Candidates<'_>, rooms: &[Room], share: f64, judge: &Judg
         }
         group.push(Move::of(&candidates.item(place), missing, from, to, judge.now));
         let taker = claims[place].map(|_| own);
-        let mut swap = sum(&group, taker.as_slice());
-        if lacks {
-            // Which of its objects a group has there may be chance; that it has so many is not.
-            swap.gain.doubt = 0.0;
-        }
-        if used[to] + bytes <= most(to) && (judge.worth)(&swap) {
+        let fits = used[to] + bytes <= most(to);
+        if let Some(swap) = fits.then(|| worth(&mut group, taker.as_slice(), lacks)).flatten() {
             used[to] += bytes;
             used[from] = used[from].saturating_sub(bytes);
             victims[to].came(own, bytes);
@@ -250,15 +259,15 @@ fn fill(mut candidates: Candidates<'_>, rooms: &[Room], share: f64, judge: &Judg
             let share = share * bytes as f64 / all.max(1) as f64;
             let part =
                 Move { bytes, part: bytes < all, ..Move::of(&candidates.item(place), share, from, k, judge.now) };
-            let swap = sum(&[part], &[]);
-            if !(judge.worth)(&swap) {
+            let mut group = vec![part];
+            let Some(swap) = worth(&mut group, &[], false) else {
                 refused += 1;
                 continue;
-            }
+            };
             used[k] += bytes;
             used[from] = used[from].saturating_sub(bytes);
             moving[place] = true;
-            moves.push(part);
+            moves.append(&mut group);
             coming[k].add(swap, None);
         }
     }
@@ -274,8 +283,11 @@ fn fill(mut candidates: Candidates<'_>, rooms: &[Room], share: f64, judge: &Judg
             }
         }
         // Room for what will be allocated.
-        let alone = |m: &Move| (judge.worth)(&sum(&[*m], &[]));
-        all.extend(away.take_while(alone));
+        let alone = |m: Move| {
+            let mut alone = [m];
+            worth(&mut alone, &[], false).map(|_| alone[0])
+        };
+        all.extend(away.map_while(alone));
     }
     // Of the two it is the faster tier for which it was decided.
     moves.retain(|m| !coming[usize::from(m.from.min(m.to))].stays);
@@ -398,7 +410,7 @@ mod tests {
     ) -> Vec<(u64, u8)> {
         let line = |random: f64| Lines { random, ..Lines::default() };
         let now = Now { interval: 1, prices: (0..rooms.len()).map(|k| line(100.0 * (k as f64 + 1.0))).collect() };
-        let judge = Judge { now: &now, cost: &|m| m.bytes as f64 / MIB as f64, worth, guarantees };
+        let judge = Judge { now: &now, cost: &|m| m.bytes as f64 / MIB as f64, worth, settled: &|_| (), guarantees };
         let rooms: Vec<Room> =
             rooms.iter().map(|&(limit, used)| Room { limit: limit * MIB, used: used * MIB }).collect();
         let (name, value) = name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
@@ -447,6 +459,24 @@ mod tests {
         assert_eq!(moves("fill=90%", &not_each, &rooms, fair), []);
     }
 
+    #[test]
+    fn what_gains_only_by_prices_before_it_is_not_moved() {
+        let items = [item(1, 8, 0, 1.0), item(2, 8, 1, 9.0)];
+        let now = Now { interval: 1, prices: [100.0, 200.0].map(|random| Lines { random, ..Lines::default() }).into() };
+        let rooms = [Room { limit: 8 * MIB, used: 8 * MIB }, Room { limit: 100 * MIB, used: 8 * MIB }];
+        let with_loss = |loss: f64| {
+            let settled = |moves: &mut [Move]| {
+                assert_eq!(moves.iter().map(|m| (m.addr, m.to)).collect::<Vec<_>>(), [(1, 1), (2, 0)]);
+                moves.iter_mut().for_each(|m| m.gain.all -= loss);
+            };
+            let worth = |swap: &Swap| swap.gain.all > 0.0;
+            let judge = Judge { now: &now, cost: &|_| 0.0, worth: &worth, settled: &settled, guarantees: None };
+            let items: Vec<(f64, Item)> = items.iter().map(|i| (i.heat.random, *i)).collect();
+            with(&items, |candidates| fill(candidates, &rooms, 1.0, &judge)).iter().map(|m| m.gain.all).sum::<f64>()
+        };
+        assert_eq!([with_loss(100.0), with_loss(500.0)], [600.0, 0.0], "it gains 800 less twice that");
+    }
+
     /// What makes room leaves as a whole, so that some of it may be left.
     #[test]
     fn room_that_is_left_is_for_a_part_of_the_next_one() {
@@ -455,7 +485,8 @@ mod tests {
         let parts = |mib: f64, worth: &dyn Fn(&Swap) -> bool| {
             let limit = (mib * MIB as f64) as u64;
             let rooms = [Room { limit, used: 8 * MIB }, Room { limit: 100 * MIB, used: 16 * MIB }];
-            let judge = Judge { now: &now, cost: &|m| m.bytes as f64 / MIB as f64, worth, guarantees: None };
+            let judge =
+                Judge { now: &now, cost: &|m| m.bytes as f64 / MIB as f64, worth, settled: &|_| (), guarantees: None };
             let items: Vec<(f64, Item)> = items.iter().map(|i| (i.heat.random, *i)).collect();
             let moves = with(&items, |candidates| fill(candidates, &rooms, 1.0, &judge));
             moves.iter().map(|m| (m.addr, m.to, m.bytes >> 20, m.part, m.gain.all)).collect::<Vec<_>>()
@@ -561,7 +592,7 @@ mod tests {
             let worth = |swap: &Swap| times == 0.0 || swap.gain.all - swap.gain.doubt > times * swap.cost;
             let cost = |m: &Move| m.bytes as f64 / 400.0;
             let shared = (round % 3 == 0).then_some(&guarantees);
-            let judge = Judge { now: &now, cost: &cost, worth: &worth, guarantees: shared };
+            let judge = Judge { now: &now, cost: &cost, worth: &worth, settled: &|_| (), guarantees: shared };
             let (all, claims) = with(&items, |mut candidates| {
                 candidates.sort();
                 let order: Vec<Item> = (0..candidates.len()).map(|place| candidates.item(place)).collect();

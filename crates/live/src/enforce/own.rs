@@ -73,7 +73,7 @@ mod tests {
         );
         let own = Own::load(Some(&path)).expect("a good script");
         let now = now();
-        let judge = Judge { now: &now, cost: &|_| 0.0, worth: &|_| true, guarantees: None };
+        let judge = Judge { now: &now, cost: &|_| 0.0, worth: &|_| true, settled: &|_| (), guarantees: None };
         // The coldest four lie in the fast tier, all others in the slow one.
         let count = 150_003;
         let one = |n: u64| (n as f64, item(n * 4096, 4096, usize::from(n > 4), n as f64));
@@ -121,7 +121,7 @@ mod tests {
         );
         let own = Own::load(Some(&path)).expect("a good script");
         let now = now();
-        let judge = Judge { now: &now, cost: &|_| 0.0, worth: &|_| true, guarantees: None };
+        let judge = Judge { now: &now, cost: &|_| 0.0, worth: &|_| true, settled: &|_| (), guarantees: None };
         let items =
             [(1.0, item(4096, 4096, 0, 1.0)), (9.0, item(8192, 4096, 1, 50.0)), (2.0, item(12288, 4096, 1, 5.0))];
         let rooms = |used| [Room { limit: 4096, used }, Room { limit: 1 << 20, used: 8192 }];

@@ -118,7 +118,30 @@ impl Outlook<'_> {
     }
 }
 
+/// What lines cost in an interval of the present phase.
+struct Prices<'m> {
+    interval: u32,
+    length_s: f64,
+    tiers: usize,
+    moment: &'m Moment,
+}
+
+impl Prices<'_> {
+    /// With these lines more (or, negative, less) in each tier in the interval.
+    fn with(&self, more: &[Lines]) -> Now {
+        Now { interval: self.interval, prices: (0..self.tiers).map(|k| self.moment.prices(more, k)).collect() }
+    }
+}
+
 impl Engine<'_> {
+    /// The record that a move is of, and the share of it that moves.
+    fn of_move(&self, horizon: Horizon, outlook: &Outlook<'_>, m: &Move) -> (Item, f64) {
+        let process = m.process as usize;
+        let (addr, r) = self.tables[process].from(m.addr).next().expect("it is a candidate");
+        let item = outlook.item(horizon, process, addr, r);
+        (item, m.bytes as f64 / item.bytes.max(1) as f64)
+    }
+
     /// What a job's next phase asks for, and for how many intervals, if it is so near that its objects had better be moved now.
     pub(super) fn soon(&self, number: usize) -> Option<Soon<'_>> {
         let course = &self.jobs[number].course;
@@ -206,7 +229,8 @@ impl Engine<'_> {
     }
 
     /// The moves that one search would make, and what they gain beyond what they cost and what may be chance, in ns.
-    fn search(&self, horizon: Horizon, outlook: &Outlook<'_>, now: &Now, rooms: &[Room]) -> (Vec<Move>, f64) {
+    fn search(&self, horizon: Horizon, outlook: &Outlook<'_>, prices: &Prices<'_>, rooms: &[Room]) -> (Vec<Move>, f64) {
+        let now = &prices.with(&[]);
         let records = Numbered::new(&self.tables);
         let lies = |number: u32| {
             let (process, _, r) = records.at(number);
@@ -238,8 +262,22 @@ impl Engine<'_> {
             !(outlook.twice && loses)
                 && self.routines.trigger.worth(&Swap { cost: back(swap.cost, &swap.gain), ..*swap })
         };
+        let settled = |moves: &mut [Move]| {
+            let items: Vec<_> = moves.iter().map(|m| self.of_move(horizon, outlook, m)).collect();
+            let mut more = vec![Lines::default(); self.memories.len()];
+            for (m, (item, share)) in moves.iter().zip(&items) {
+                let lines = item.phase.times(share * prices.length_s);
+                let (from, to) = (usize::from(m.from), usize::from(m.to));
+                more[from] = more[from].with(lines, |sum, own| sum - own);
+                more[to] = more[to].with(lines, |sum, own| sum + own);
+            }
+            let after = prices.with(&more);
+            for (m, (item, share)) in moves.iter_mut().zip(&items) {
+                m.gain = m.gain.mean(item.gain(&after, m.from.into(), m.to.into()).times(*share));
+            }
+        };
         let guarantees = self.guarantees();
-        let judge = Judge { now, cost: &cost, worth: &worth, guarantees: guarantees.as_ref() };
+        let judge = Judge { now, cost: &cost, worth: &worth, settled: &settled, guarantees: guarantees.as_ref() };
         let moves = self.routines.enforce.moves(candidates, rooms, &judge);
         let gain = moves.iter().map(|m| m.gain).fold(Gain::default(), Gain::and);
         let costs = back(moves.iter().map(cost).sum(), &gain);
@@ -250,7 +288,8 @@ impl Engine<'_> {
     /// other prices than the next, and what is dear in one of them would be moved back and forth.
     pub(super) fn decide(&mut self, now_ns: u64, length_ns: f64, asked: &[Lines], why: &str) {
         let moment = Moment::new(length_ns, asked, &self.memories);
-        let now = Now { interval: self.interval, prices: (0..self.memories.len()).map(|k| moment.prices(k)).collect() };
+        let prices =
+            Prices { interval: self.interval, length_s: length_ns / 1e9, tiers: self.memories.len(), moment: &moment };
         let rooms = self.rooms();
         self.taken.over(rooms.iter().map(|room| room.used).sum());
         let taken = self.taken.lately();
@@ -269,9 +308,9 @@ impl Engine<'_> {
             Room { used: room.used + fresh.max(taken.min(most)).max(KERNEL.0.min(most)), ..*room }
         };
         let left: Vec<Room> = rooms.iter().zip(&self.kept).map(left).collect();
-        let (mut moves, worth) = self.search(Horizon::Run, &outlook, &now, &left);
+        let (mut moves, worth) = self.search(Horizon::Run, &outlook, &prices, &left);
         if outlook.twice {
-            let (local, here) = self.search(Horizon::Phase, &outlook, &now, &left);
+            let (local, here) = self.search(Horizon::Phase, &outlook, &prices, &left);
             if here > worth {
                 moves = local;
                 why += "; as long as that lasts";

@@ -96,15 +96,16 @@ impl Moment {
         step::time(self.interval.compute, self.interval.felt, &self.memories, &loads)
     }
 
-    /// What one line more of each kind costs in a tier, in ns.
-    pub fn prices(&self, tier: usize) -> Lines {
+    /// What one line more of each kind costs in a tier, in ns, with these lines more (or, negative, less) in the tiers.
+    pub fn prices(&self, with: &[Lines], tier: usize) -> Lines {
         let all: f64 = self.interval.uses.iter().map(|u| u.lines() + u.written).sum();
         // So many that the difference is one of times and not of rounding.
         let lines = all / 100.0 + 1000.0;
-        let now = self.time(&[]);
+        let now = self.time(with);
         let price = |kind: Lines| {
-            let mut more = vec![Lines::default(); self.memories.len()];
-            more[tier] = kind.times(lines);
+            let mut more = with.to_vec();
+            more.resize(self.memories.len(), Lines::default());
+            more[tier] = more[tier].with(kind.times(lines), |a, b| a + b);
             (self.time(&more) - now) / lines
         };
         let none = Lines::default();
@@ -143,16 +144,29 @@ mod tests {
     #[test]
     fn a_lone_miss_costs_its_latency_and_a_full_bus_its_share() {
         let idle = Moment::new(1e8, &[Lines::default(); 2], &memories());
-        let (fast, slow) = (idle.prices(0), idle.prices(1));
+        let (fast, slow) = (idle.prices(&[], 0), idle.prices(&[], 1));
         assert!((fast.random - 100.0).abs() < 5.0 && (slow.random - 300.0).abs() < 15.0, "{fast:?} {slow:?}");
         assert!(slow.stream > fast.stream && slow.stream < slow.random / 10.0);
         // Half of the lines are on their way all the time: 10 ns each to read.
         let full = Moment::new(1e6, &[Lines::default(), Lines { stream: 1e5, ..Lines::default() }], &memories());
-        let price = full.prices(1).stream;
+        let price = full.prices(&[], 1).stream;
         assert!((7.0..30.0).contains(&price), "{price}");
-        assert!(full.prices(1).written > full.prices(1).beside, "writing is slower");
+        assert!(full.prices(&[], 1).written > full.prices(&[], 1).beside, "writing is slower");
         let moved = [Lines { stream: 1e5, ..Lines::default() }, Lines { stream: -1e5, ..Lines::default() }];
         assert!(full.time(&moved) < 0.5 * full.time(&[]));
+    }
+
+    /// By prices as they are it would gain a little if all lines left memory that they make dear themselves.
+    #[test]
+    fn what_moves_takes_its_load_with_it() {
+        let all = Lines { random: 9.5e6, ..Lines::default() };
+        let busy = Moment::new(1e7, &[all, Lines::default()], &memories());
+        let gain = |with: &[Lines]| all.at(busy.prices(with, 0)) - all.at(busy.prices(with, 1));
+        let moved = [all.times(-1.0), all];
+        let real = busy.time(&[]) - busy.time(&moved);
+        assert!(real < 0.0 && gain(&[]) > 0.0, "{real} {}", gain(&[]));
+        let between = (gain(&[]) + gain(&moved)) / 2.0;
+        assert!(between < 0.0, "{between} where it is {real}");
     }
 
     #[test]
