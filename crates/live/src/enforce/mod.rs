@@ -59,7 +59,8 @@ pub struct Judge<'a> {
     pub cost: &'a dyn Fn(&Move) -> f64,
     /// Whether a move is worth making ([`crate::trigger::Trigger::worth`]).
     pub worth: &'a dyn Fn(&Swap) -> bool,
-    /// What moves together gain if prices are those between before and after: what goes makes lines dearer where it comes, and cheaper where it was.
+    /// Weighs moves to slower tiers that gain, of some that are made together, by prices in the middle between those before and after: what goes makes lines dearer where it comes, and
+    /// cheaper where it was.
     pub settled: &'a dyn Fn(&mut [Move]),
     /// What groups of programs may count on, if the fast memory is shared so.
     pub guarantees: Option<&'a Guarantees>,

@@ -262,7 +262,12 @@ impl Engine<'_> {
             !(outlook.twice && loses)
                 && self.routines.trigger.worth(&Swap { cost: back(swap.cost, &swap.gain), ..*swap })
         };
+        // What gains by going to slower memory does so because the faster one is overloaded, much of which may be its own doing.
         let settled = |moves: &mut [Move]| {
+            let gains = |m: &Move| m.to > m.from && m.gain.all > 0.0;
+            if !moves.iter().any(gains) {
+                return;
+            }
             let items: Vec<_> = moves.iter().map(|m| self.of_move(horizon, outlook, m)).collect();
             let mut more = vec![Lines::default(); self.memories.len()];
             for (m, (item, share)) in moves.iter().zip(&items) {
@@ -272,7 +277,7 @@ impl Engine<'_> {
                 more[to] = more[to].with(lines, |sum, own| sum + own);
             }
             let after = prices.with(&more);
-            for (m, (item, share)) in moves.iter_mut().zip(&items) {
+            for (m, (item, share)) in moves.iter_mut().zip(&items).filter(|(m, _)| gains(m)) {
                 m.gain = m.gain.mean(item.gain(&after, m.from.into(), m.to.into()).times(*share));
             }
         };
