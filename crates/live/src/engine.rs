@@ -322,7 +322,8 @@ impl<'a> Engine<'a> {
         }
         let share = if self.looking.calm { LOOKING_CALM } else { LOOKING };
         (self.looking.process, self.looking.from) = (process, from);
-        self.looking.next = began + began.elapsed().div_f64(share);
+        // It may have been a program that took the time meanwhile: no more intervals go by than if all was taken that there is.
+        self.looking.next = began + began.elapsed().min(most[1] - began).div_f64(share);
     }
 
     /// Looks up some pages of each of a process's records in some memory, as many as go together. Gives the address where it has stopped.

@@ -48,7 +48,7 @@ const MOST_OBJECTS: [usize; 2] = [1 << 22, 1 << 23];
 const TICK_COST: u32 = 10;
 /// Reading the objects of a user's processes takes one part in so many of the time.
 const OBJECTS_COST: u32 = 20;
-/// One that has allocated nothing is left alone so many times as long: at most some of its objects are no more.
+/// One that has allocated nothing is left alone so many times as long, and for so many intervals at most: some of its objects may be no more.
 const NONE_NEW: u32 = 10;
 /// Misses of processes that did not report that are kept, in case that they do.
 const MOST_UNREPORTED: usize = 1 << 14;
@@ -435,7 +435,7 @@ impl<'a> Watch<'a> {
             let read = pick_up::Reader::open(file, &mut objects.sites).and_then(|mut reader| reader.objects());
             let others = of_user.get(&self.sessions[p.session].owner().uid).copied().unwrap_or(1);
             let pause = began.elapsed() * OBJECTS_COST * others;
-            objects.next = [began + pause, began + pause * NONE_NEW];
+            objects.next = [began + pause, began + pause.max((pause * NONE_NEW).min(NONE_NEW * self.interval))];
             let header = file.header();
             let denied = matches!(&read, Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied);
             let found = match read {
