@@ -246,10 +246,9 @@ impl<'a> Engine<'a> {
             return;
         }
         let memory = table.add(b.addr, b.size(), self.options.split.0, Record::new(b.site, b.kind, self.interval));
-        if self.new.len() < MOST_NEW {
-            self.new.push((process, memory));
-        }
-        self.bounds.more(of.uid, table.len().saturating_sub(before));
+        let more = table.len().saturating_sub(before);
+        self.bounds.more(of.uid, more);
+        self.look_soon(process, memory);
     }
 
     /// Objects that have outlived the interval become records.
@@ -287,6 +286,13 @@ impl<'a> Engine<'a> {
     /// The records of an object are no more.
     fn departs(&mut self, process: usize, site: SiteId, pages: u64, starts: &[u64]) {
         self.jobs[self.processes[process].job].course.departs(process, site, pages, starts);
+    }
+
+    /// The records of some memory are looked up first.
+    fn look_soon(&mut self, process: usize, memory: Range<u64>) {
+        if self.new.len() < MOST_NEW {
+            self.new.push((process, memory));
+        }
     }
 
     /// Looks up where records are, as many as there is time for: those that are new, and then all of them by turns.
@@ -503,11 +509,10 @@ impl<'a> Engine<'a> {
         let (process, from, to) = (m.process as usize, usize::from(m.from), usize::from(m.to));
         let pid = self.processes[process].pid;
         let Some(r) = self.tables[process].get(m.addr) else { return };
+        let memory = m.addr..m.addr + r.bytes();
+        let unknown = m.part || done.moved.full;
         if done.moved.present > 0 {
-            if m.part || done.moved.full {
-                let end = m.addr + r.bytes();
-                self.new.push((process, m.addr..end));
-            } else {
+            if !unknown {
                 let mut tiers = vec![0; self.places.len()];
                 tiers[to] = done.moved.there;
                 tiers[from] += done.moved.present - done.moved.there;
@@ -520,13 +525,18 @@ impl<'a> Engine<'a> {
                 self.lived.refused += 1;
             }
         }
+        let beside = self.jobs[self.processes[process].job].course.is_beside(process, m.addr, r);
+        let site = self.shown.site(r.site);
+        if unknown {
+            self.look_soon(process, memory);
+        }
         if done.moved.full {
             let free = (self.free)(&self.places[to]);
             self.kept[to].found_none(free, self.interval);
             // What else was to come would find none either.
             self.mover.set(Vec::new());
         }
-        if self.jobs[self.processes[process].job].course.is_beside(process, m.addr, r) {
+        if beside {
             self.lived.beside += bytes;
         }
         if to < from {
@@ -538,7 +548,6 @@ impl<'a> Engine<'a> {
         self.lived.there += done.moved.there;
         self.lived.moving.0 += done.took_ns;
         let between = [&self.places[from], &self.places[to]];
-        let site = self.shown.site(r.site);
         self.journal.moved(now_ns, pid, &site, between, done);
         let [from, to] = between.map(|place| place.name.clone());
         let (gain_ns, why) = (m.gain.all, self.why.clone());
@@ -1173,6 +1182,29 @@ mod tests {
     fn queued(engine: &Engine<'_>) -> Vec<(u64, u8)> {
         let first = engine.tables[0].iter().next().map_or(0, |(at, _)| at);
         engine.mover.queued().map(|m| ((m.addr - first) / (2 * MIB), m.to)).collect()
+    }
+
+    /// Two objects are asked for so much that by the price of one line more fast memory, which has room for one of them, would be dearer than slow memory.
+    #[test]
+    fn what_makes_its_memory_dear_stays_there() {
+        for objects in [2, 3] {
+            let mut options = options(0, 99, "worth-it");
+            options.platform.tiers[1].read_bandwidth = Some(Figure::new(GbPerSec(1.0), Origin::User));
+            let routines = Routines::new(&options.routines).expect("good names");
+            let mut engine = Engine::new(&options, routines, Journal::none(), true, MIB);
+            let mut map = memmap2::MmapMut::map_anon(8 * MIB as usize).expect("there is memory");
+            map.fill(1);
+            let at = (map.as_ptr() as u64).next_multiple_of(PAGE);
+            let started = Started { pid: std::process::id(), ppid: 1, job: 0, exe: "program".into(), start_ns: 0 };
+            engine.started(0, &started).expect("it is told");
+            (0..objects).for_each(|n| engine.born(0, &object(n, at + n * 2 * MIB, 2 * MIB)).expect("it is told"));
+            for second in 1..=40u64 {
+                let heavy = |object: u64, n: u64| Miss { weight: 75_000, ..miss(at + object * 2 * MIB + n * 64) };
+                (0..2000).for_each(|n| engine.sampled(0, &heavy(n % 2, n)).expect("it is told"));
+                engine.tick(second * 1_000_000_000).expect("it works");
+                assert_eq!(queued(&engine), [], "of {objects} after {second} s");
+            }
+        }
     }
 
     #[test]

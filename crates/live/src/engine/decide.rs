@@ -119,17 +119,22 @@ impl Outlook<'_> {
 }
 
 /// What lines cost in an interval of the present phase.
-struct Prices<'m> {
-    interval: u32,
+struct Prices {
+    now: Now,
+    moment: Moment,
     length_s: f64,
-    tiers: usize,
-    moment: &'m Moment,
 }
 
-impl Prices<'_> {
+impl Prices {
+    fn new(interval: u32, moment: Moment, length_s: f64, tiers: usize) -> Prices {
+        let prices = (0..tiers).map(|k| moment.prices(&[], k)).collect();
+        Prices { now: Now { interval, prices }, moment, length_s }
+    }
+
     /// With these lines more (or, negative, less) in each tier in the interval.
     fn with(&self, more: &[Lines]) -> Now {
-        Now { interval: self.interval, prices: (0..self.tiers).map(|k| self.moment.prices(more, k)).collect() }
+        let prices = (0..more.len()).map(|k| self.moment.prices(more, k)).collect();
+        Now { interval: self.now.interval, prices }
     }
 }
 
@@ -229,8 +234,8 @@ impl Engine<'_> {
     }
 
     /// The moves that one search would make, and what they gain beyond what they cost and what may be chance, in ns.
-    fn search(&self, horizon: Horizon, outlook: &Outlook<'_>, prices: &Prices<'_>, rooms: &[Room]) -> (Vec<Move>, f64) {
-        let now = &prices.with(&[]);
+    fn search(&self, horizon: Horizon, outlook: &Outlook<'_>, prices: &Prices, rooms: &[Room]) -> (Vec<Move>, f64) {
+        let now = &prices.now;
         let records = Numbered::new(&self.tables);
         let lies = |number: u32| {
             let (process, _, r) = records.at(number);
@@ -293,8 +298,7 @@ impl Engine<'_> {
     /// other prices than the next, and what is dear in one of them would be moved back and forth.
     pub(super) fn decide(&mut self, now_ns: u64, length_ns: f64, asked: &[Lines], why: &str) {
         let moment = Moment::new(length_ns, asked, &self.memories);
-        let prices =
-            Prices { interval: self.interval, length_s: length_ns / 1e9, tiers: self.memories.len(), moment: &moment };
+        let prices = Prices::new(self.interval, moment, length_ns / 1e9, self.memories.len());
         let rooms = self.rooms();
         self.taken.over(rooms.iter().map(|room| room.used).sum());
         let taken = self.taken.lately();

@@ -7,6 +7,7 @@ pub struct Benefit;
 
 impl Prioritise for Benefit {
     fn priority(&self, item: &Item, now: &Now) -> f64 {
-        item.value(now, now.prices.len() - 1, 0) / item.bytes.max(1) as f64
+        // Where the fast memory is so busy that one line more is dearer there, what makes it busy would be the least important of all, and leave first.
+        item.value(now, now.prices.len() - 1, 0).max(0.0) / item.bytes.max(1) as f64
     }
 }

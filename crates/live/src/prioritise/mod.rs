@@ -98,4 +98,12 @@ mod tests {
             assert!((routine.make)(Some("3")).is_err());
         }
     }
+
+    #[test]
+    fn what_makes_fast_memory_dear_is_not_the_first_to_leave() {
+        let line = |random: f64| Lines { random, ..Lines::default() };
+        let overloaded = Now { interval: 9, prices: vec![line(310.0), line(300.0)] };
+        let benefit = |heat: f64| benefit::Benefit.priority(&item(1, 4096, 0, heat), &overloaded);
+        assert_eq!(benefit(1e6), benefit(0.0));
+    }
 }
