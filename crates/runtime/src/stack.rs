@@ -1,8 +1,9 @@
 //! From the call stack of an allocation to its site, and the site's stack to the recorder.
 
+use crate::seats::{self, SEATS};
 use crate::tls::Thread;
-use crate::unwind::{Met, Unwinder, Walk};
-use crate::{annotated, plan, process, python, range};
+use crate::unwind::{Memo, Met, Unwinder, Walk};
+use crate::{annotated, plan, process, python, range, sys};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use wire::event::{Apart, Event, MAX_FRAMES, MAX_PATH, NO_MODULE};
@@ -10,6 +11,8 @@ use wire::identity::{self, LONGEST_NAME, NAMED, SOURCE};
 use wire::image::Image;
 
 static UNWINDER: AtomicPtr<Unwinder> = AtomicPtr::new(core::ptr::null_mut());
+/// What threads remember of their stacks, by their seats; null: there was no memory for it.
+static MEMOS: AtomicPtr<Memo> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Frames that lie outside the runtime and are published in one event.
 struct Frames {
@@ -35,6 +38,7 @@ pub fn prepare() -> bool {
     // SAFETY: fresh, aligned room of the pool, kept for ever.
     unsafe { room.write(unwinder) };
     UNWINDER.store(room, Release);
+    MEMOS.store(sys::map_table(SEATS * size_of::<Memo>()) as *mut Memo, Release);
     true
 }
 
@@ -61,6 +65,16 @@ fn walk(unwinder: &Unwinder, thread: &Thread, on: impl FnMut(Met) -> bool) -> Wa
     unwinder.walk_while(unsafe { &mut *thread.stack.get() }, on)
 }
 
+#[inline(always)]
+fn walk_or_remember(unwinder: &Unwinder, thread: &Thread) -> Walk {
+    let memos = MEMOS.load(Acquire);
+    match seats::of(thread).filter(|_| !memos.is_null()) {
+        // SAFETY: the table has one for each seat, which is the calling thread's alone; the stack as in `walk`.
+        Some(seat) => unsafe { unwinder.walk_or_remember(&mut *thread.stack.get(), &mut *memos.add(seat.index())) },
+        None => walk(unwinder, thread, |_| true),
+    }
+}
+
 /// What asks for memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Asker {
@@ -83,7 +97,7 @@ pub fn site_id(thread: &Thread, asker: Asker) -> u64 {
     } else if let Some(image) = plan::with_ends() {
         chain_as_planned(unwinder, thread, image)
     } else {
-        let walked = walk(unwinder, thread, |_| true);
+        let walked = walk_or_remember(unwinder, thread);
         (walked.chain, walked.truncated)
     };
     if let Some(h) = process::info().filter(|_| truncated) {

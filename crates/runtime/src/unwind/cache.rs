@@ -88,6 +88,11 @@ pub(super) struct RuleCache {
 pub(super) struct Epoch(u64);
 
 impl Epoch {
+    #[cfg(test)]
+    pub const fn of(number: u64) -> Epoch {
+        Epoch(number)
+    }
+
     /// For a pc that is the next instruction to run, not a return address: its unwind row is its own, not that of the
     /// call before it.
     pub const fn exact(self) -> Epoch {

@@ -13,18 +13,21 @@
 mod cache;
 mod cfi;
 mod exact;
+mod memo;
 mod modules;
 mod rule;
 mod stack;
 #[cfg(test)]
 mod tests;
 
+pub use memo::Memo;
 pub use modules::ModuleInfo;
 pub use stack::ThreadStack;
 
 use cache::{Epoch, Known, RuleCache};
 use core::mem::MaybeUninit;
 use core::ops::Range;
+use memo::{From, Trace, Untraced};
 use modules::Modules;
 use rule::Rule;
 use wire::event::{MAX_FRAMES, NO_MODULE};
@@ -140,7 +143,25 @@ impl Unwinder {
     /// The same as long as `on` says so. A walk that it ends does not have the frame that it was told last.
     #[inline(always)]
     pub fn walk_while(&self, stack: &mut ThreadStack, on: impl FnMut(Met) -> bool) -> Walk {
-        self.walk(&Start::here(), stack, on)
+        self.walk(&Start::here(), stack, on, &mut Untraced)
+    }
+
+    /// The stack of the function this is inlined into, which is walked if it is not one of those that the thread remembers.
+    #[inline(always)]
+    pub fn walk_or_remember(&self, stack: &mut ThreadStack, memo: &mut Memo) -> Walk {
+        let start = Start::here();
+        if let Some(bounds) = stack.bounds(start.rsp).filter(|bounds| bounds.own) {
+            let from = From { sp: start.rsp, rip: start.rip, fp: start.rbp, epoch: self.rules.epoch() };
+            if let Some(walk) = memo.find(from, bounds.high) {
+                return walk;
+            }
+            if let Some(mut tracer) = memo.trace(from) {
+                let walk = self.walk(&start, stack, |_| true, &mut tracer);
+                tracer.end(walk);
+                return walk;
+            }
+        }
+        self.walk(&start, stack, |_| true, &mut Untraced)
     }
 
     /// Where the module begins and ends that this address is in; empty if it is in none.
@@ -181,13 +202,19 @@ impl Unwinder {
     }
 
     #[inline(always)]
-    fn walk(&self, start: &Start, stack: &mut ThreadStack, each: impl FnMut(Met) -> bool) -> Walk {
+    fn walk(
+        &self,
+        start: &Start,
+        stack: &mut ThreadStack,
+        each: impl FnMut(Met) -> bool,
+        trace: &mut impl Trace,
+    ) -> Walk {
         let mut out = Collector::new(&self.own, each);
         let mut epoch = self.rules.epoch();
         let Some(bounds) = stack.bounds(start.rsp) else {
             return out.finish(true);
         };
-        let (mut sp, mut fp) = (start.rsp, start.rbp);
+        let (mut sp, mut fp, mut fp_at) = (start.rsp, start.rbp, 0);
         let (mut place, mut known) = match self.rules.get(epoch.exact(), start.rip) {
             Some((place, known)) => (Some(place), known),
             None => (None, self.learn(epoch, start.rip, true).known),
@@ -196,12 +223,21 @@ impl Unwinder {
             let rule = known.rule;
             let frame = if rule.is_plain() {
                 let Some(frame) = plain_step(rule, sp, fp, bounds.high) else { return out.finish(true) };
+                if rule.cfa_from_fp() {
+                    trace.by_frame_pointer(fp_at, fp);
+                }
+                if rule.saved_at_cfa() {
+                    fp_at = frame.sp.wrapping_add(rule.fp_distance());
+                }
+                trace.returns(frame.sp - 8, frame.pc);
                 frame
             } else if rule == Rule::END {
                 return out.finish(false);
             } else if rule == Rule::COMPLEX {
+                trace.unfit();
                 return exact::walk(self, start, sp, stack, out);
             } else {
+                trace.unfit();
                 let Some(frame) = self.rare_step(known, sp, fp, &bounds) else { return out.finish(true) };
                 frame
             };
@@ -218,6 +254,7 @@ impl Unwinder {
             (place, known, taken) = match found {
                 Some((place, known)) => (Some(place), known, out.frame(frame.pc, known.token)),
                 None => {
+                    trace.unfit();
                     let learned = self.learn(epoch, frame.pc, false);
                     // Learning may have found that older rules are void.
                     epoch = self.rules.epoch();

@@ -19,6 +19,7 @@ unsafe extern "C" {
 struct Judge {
     unwinder: &'static Unwinder,
     stack: RefCell<ThreadStack>,
+    memo: RefCell<Box<Memo>>,
     walks: Cell<usize>,
     deepest: Cell<usize>,
     /// Sum over the chains: the same for the same stacks.
@@ -30,6 +31,8 @@ impl Judge {
         Judge {
             unwinder,
             stack: RefCell::new(ThreadStack::new()),
+            // SAFETY: all zeroes is a memo.
+            memo: RefCell::new(unsafe { Box::new_zeroed().assume_init() }),
             walks: Cell::new(0),
             deepest: Cell::new(0),
             digest: Cell::new(0),
@@ -51,11 +54,17 @@ impl Judge {
             true
         });
         let exact = exact::walk(self.unwinder, &start, 0, &mut stack, out);
+        // What is remembered of this place, and what is from now on.
+        let mut remembered = [walk; 2];
+        for again in &mut remembered {
+            *again = self.unwinder.walk_or_remember(&mut stack, &mut self.memo.borrow_mut());
+        }
         drop(stack);
         let expected: Vec<usize> = theirs[1..n].iter().map(|&p| p as usize).collect();
         assert_eq!(ours.get(), expected, "{}", self.describe(ours.get(), &expected));
         assert_eq!(exactly.get(), expected, "{}", self.describe(exactly.get(), &expected));
         assert_eq!(walk, exact);
+        assert_eq!(remembered, [walk; 2]);
         assert_eq!((walk.depth as usize, walk.truncated), (expected.len(), n == theirs.len()));
         assert_eq!(walk.chain, self.chain_of(ours.get()));
         self.walks.set(self.walks.get() + 1);
