@@ -132,7 +132,7 @@ fn incremental_moves_no_more_than_it_may() {
 #[test]
 fn small_objects_come_to_fast_memory_by_site() {
     let lab = Lab::enter_beside();
-    let placement = "live/interval=5ms/threshold=1";
+    let placement = "live/interval=5ms";
     let options = ["--placement", placement, "--fast", "12MiB"];
     let (ended, figures) = lab.run(&options, &[&program("placed_small"), "4"]);
     let there = ["hot", "cold"].map(|name| share(pages(&ended, name, false), 0));
@@ -141,11 +141,11 @@ fn small_objects_come_to_fast_memory_by_site() {
     assert!(there[0] >= 0.95 && there[1] < 0.6, "{there:?}; {}", figures["landing"]);
 }
 
-/// The same objects, of which the runtime knows nothing without a threshold: the end of the C library's heap is hot.
+/// The same objects, of which the runtime knows nothing with this threshold: the end of the C library's heap is hot.
 #[test]
 fn the_hot_part_of_the_heap_comes_to_fast_memory() {
     let lab = Lab::enter_beside();
-    let options = ["--placement", "live/interval=5ms/log=why.jsonl", "--fast", "12MiB"];
+    let options = ["--placement", "live/interval=5ms/threshold=4KiB/log=why.jsonl", "--fast", "12MiB"];
     let (ended, figures) = lab.run(&options, &[&program("placed_small"), "4", "apart"]);
     let there = ["hot", "cold"].map(|name| share(pages(&ended, name, false), 0));
     println!("{there:?}\n{}{}", ended.stdout, figures["landing"]);

@@ -37,9 +37,10 @@ pub struct Placing {
     /// Larger objects are placed in pieces of this size; a multiple of 2MiB [default: 64MiB, or less where the fast memory is small]
     #[arg(long, value_name = "SIZE")]
     split: Option<Bytes>,
-    /// Smallest allocation that is placed by itself; 1 is all, small ones of one origin together
-    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
-    threshold: Bytes,
+    /// Smallest allocation that is placed: 4KiB or more, or 1 for all, small ones of one origin together [default: all, small ones only
+    /// while that takes less than 2 % of a thread's time]
+    #[arg(long, value_name = "SIZE")]
+    threshold: Option<Bytes>,
     #[command(flatten)]
     sampler: crate::sampler::Sampling,
     /// Write every decision and every move, with its reason, to this file, as JSON lines
@@ -59,8 +60,8 @@ impl Placing {
         if self.interval.0 < 1_000_000 {
             bail!("--interval {}: give 1ms or more", self.interval);
         }
-        if self.threshold.0 > 1 && self.threshold < Bytes::kib(4) {
-            bail!("--threshold {}: give 4KiB or more, or 1 for objects of every size", self.threshold);
+        if let Some(threshold) = self.threshold.filter(|t| t.0 > 1 && *t < Bytes::kib(4)) {
+            bail!("--threshold {threshold}: give 4KiB or more, or 1 for objects of every size");
         }
         let platform = crate::plan::machine(self.platform.as_deref(), &self.set)?;
         if platform.tiers.iter().all(|t| t.nodes.is_empty()) {

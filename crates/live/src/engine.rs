@@ -795,7 +795,7 @@ mod tests {
     fn options(fast: u32, slow: u32, trigger: &str) -> Options {
         let tiers = vec![tier("fast", fast, 3 * MIB, 100), tier("slow", slow, 1 << 40, 300)];
         Options {
-            threshold: Bytes(4096),
+            threshold: Some(Bytes(4096)),
             sampler: record::Sampler::None,
             platform: Platform {
                 name: "two".into(),

@@ -75,8 +75,9 @@ pub struct Program {
 /// How to place.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Smallest allocation that becomes an object of its own; smaller ones are grouped by site in blocks.
-    pub threshold: Bytes,
+    /// Smallest allocation that is placed; those below a page are grouped by site in blocks. None: all, those below a page as long as that takes
+    /// little of the program's time.
+    pub threshold: Option<Bytes>,
     /// What makes the access samples.
     pub sampler: Sampler,
     /// The machine.
@@ -134,6 +135,16 @@ impl Options {
     /// The node for Hearth's own memory: fast memory is the programs'.
     fn home(&self) -> Option<u32> {
         self.platform.tiers.last().and_then(|t| t.nodes.first()).copied()
+    }
+
+    /// Smallest allocation that the runtime manages.
+    fn threshold(&self) -> u64 {
+        self.threshold.map_or(1, |t| t.0)
+    }
+
+    /// What the runtime is to do, [`flags`].
+    fn flags(&self) -> u64 {
+        flags::EVENTS | if self.threshold.is_none() { flags::SMALL_IF_CHEAP } else { 0 }
     }
 }
 
@@ -202,8 +213,8 @@ pub fn live(program: &Program, options: &Options) -> Result<(Outcome, Lived), Er
         args: program.args.clone(),
         runtime,
         mpi: None,
-        flags: flags::EVENTS | sampling.flags,
-        threshold: options.threshold.0,
+        flags: options.flags() | sampling.flags,
+        threshold: options.threshold(),
         faults_per_second: sampling.faults_per_second,
         steps_per_second: sampling.steps_per_second(),
         most_ppm: sampling.most_ppm,

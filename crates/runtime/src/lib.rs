@@ -7,7 +7,7 @@
 //!
 //! [`mapping`]: the program's own anonymous mappings, which are objects too. [`statics`]: variables that the plan names.
 //! [`regions`]: parallel regions, which phases begin with; [`mover`]: what a phase moves. [`split`]: objects that lie in two tiers. [`recent`]: memory that was freed just now. [`small`]: objects smaller than a page, in blocks of their site.
-//! [`seats`]: numbers of threads, so that what is kept by them needs no lock; [`sums`]: how much lies in each tier.
+//! [`allowance`]: how much time these may take. [`seats`]: numbers of threads, so that what is kept by them needs no lock; [`sums`]: how much lies in each tier.
 //! [`told`]: what the program says in code.
 //! [`python`]: lines of Python in place of the interpreter's frames.
 //! [`foreign`] knows the processes that are better left alone.
@@ -25,6 +25,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
 compile_error!("libhearth.so is written for x86-64 Linux with glibc");
 
+mod allowance;
 pub mod annotated;
 mod colour;
 pub mod foreign;

@@ -1,5 +1,6 @@
 //! The life of a managed object: its call stack taken, its tier chosen, its events published.
 
+use crate::allowance::{self, Turn};
 use crate::colour;
 use crate::heap::{self, Moved};
 use crate::mapping::{self, Mapping};
@@ -68,16 +69,30 @@ struct Wish {
 fn begin(size: usize, wish: Wish) -> *mut u8 {
     let Some(busy) = Busy::enter() else { return core::ptr::null_mut() };
     let thread = busy.0;
+    if small::takes(size) {
+        return begin_small(thread, size, wish);
+    }
     if !ready() {
         return core::ptr::null_mut();
     }
     let Some((index, site)) = silent_site_here(thread, Asker::Program) else { return refused() };
-    if small::takes(size) {
-        let plain = wish.align <= 16;
-        return if plain { small::allocate(thread, index, site, size, wish.zero) } else { core::ptr::null_mut() };
-    }
     tell(thread, site, Asker::Program);
     place(thread, index, site, size, wish)
+}
+
+/// A small object; null: the next allocator is to serve it.
+#[inline(always)]
+fn begin_small(thread: &Thread, size: usize, wish: Wish) -> *mut u8 {
+    let turn = if wish.align > 16 { Turn::Passed } else { allowance::turn(thread) };
+    if turn == Turn::Passed || !ready() {
+        return core::ptr::null_mut();
+    }
+    let Some((index, site)) = silent_site_here(thread, Asker::Program) else { return refused() };
+    let at = small::allocate(thread, index, site, size, wish.zero);
+    if let Turn::Timed(begun) = turn {
+        allowance::took(thread, begun);
+    }
+    at
 }
 
 /// From this size on the kernel is asked first: the range is reserved without counting, so that it would let a program

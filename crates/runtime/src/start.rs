@@ -3,8 +3,8 @@
 //! Before the constructor runs, and in every process without a session, the library only passes allocations on.
 
 use crate::{
-    foreign, fork, interpose, mapping, next, phases, plan, process, python, regions, sampler, small, stack, statics,
-    sys,
+    allowance, foreign, fork, interpose, mapping, next, phases, plan, process, python, regions, sampler, small, stack,
+    statics, sys,
 };
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
@@ -65,6 +65,9 @@ extern "C" fn start() {
         }
         if config.threshold < 4096 {
             small::enable();
+            if config.flags & flags::SMALL_IF_CHEAP != 0 {
+                allowance::limit();
+            }
         }
         // Before anything is counted.
         phases::prepare();

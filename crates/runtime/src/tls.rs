@@ -5,6 +5,7 @@
 //! dlopen, and a malloc that calls malloc to find its thread-local state never returns. A preloaded library always
 //! has room in the static area. All fields start as zero.
 
+use crate::allowance::Allowance;
 use crate::sampler::step::Step;
 use crate::unwind::ThreadStack;
 use core::cell::{Cell, UnsafeCell};
@@ -31,6 +32,8 @@ pub struct Thread {
     pub stack: UnsafeCell<ThreadStack>,
     /// The single-step burst in progress.
     pub step: Step,
+    /// Time for small objects.
+    pub allowance: Allowance,
 }
 
 const BLOCK_BYTES: usize = 1024;

@@ -50,6 +50,8 @@ pub mod flags {
     pub const LAB: u64 = 8;
     /// The session is a daemon's: it stands while programs come and go, and the daemon may be away.
     pub const STANDING: u64 = 16;
+    /// Objects below 4 KiB are managed only as long as that takes a small share of a thread's time.
+    pub const SMALL_IF_CHEAP: u64 = 32;
 }
 
 /// How the runtime is to behave in this session. Fixed layout; native byte order (one machine).

@@ -57,8 +57,8 @@ pub fn run(
     let config = Config {
         magic: wire::session::CONFIG_MAGIC,
         version: wire::WIRE_VERSION.into(),
-        flags: flags::EVENTS | flags::STANDING | sampling.flags,
-        threshold: options.threshold.0,
+        flags: options.flags() | flags::STANDING | sampling.flags,
+        threshold: options.threshold(),
         faults_per_second: sampling.faults_per_second,
         steps_per_second: sampling.steps_per_second(),
         most_ppm: sampling.most_ppm,
