@@ -23,8 +23,10 @@ const MOST: i64 = 1_000_000_000 / SHARE as i64;
 const FREE: u32 = 4096;
 /// Longer than this, in ns, is no object: the thread was put aside meanwhile.
 const LONGEST: u64 = 20_000;
-/// What is measured is how an object begins. That it ends counts as half as much again.
-const AND_END: fn(u64) -> u64 = |begin| begin + begin / 2;
+/// What an object takes in all, if its beginning takes so long.
+fn with_end(begin: u64) -> u64 {
+    begin + begin / 2
+}
 
 static LIMITED: AtomicBool = AtomicBool::new(false);
 static FREE_LEFT: AtomicU32 = AtomicU32::new(FREE);
@@ -93,7 +95,7 @@ impl Allowance {
             self.saved.set((self.saved.get() + (since / SHARE) as i64).min(MOST));
         }
         if !free() {
-            let takes = AND_END(u64::from(self.takes.get())) as i64 * i64::from(BATCH);
+            let takes = with_end(u64::from(self.takes.get())) as i64 * i64::from(BATCH);
             if self.saved.get() < takes || takes == 0 && self.saved.get() <= 0 {
                 self.pass.set(PASSED - 1);
                 return Turn::Passed;
@@ -146,7 +148,7 @@ mod tests {
             kept += 1;
             now += takes;
         }
-        (kept, kept * (takes + takes / 2))
+        (kept, kept * with_end(takes))
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub struct Config {
     pub version: u64,
     /// [`flags`].
     pub flags: u64,
-    /// Smallest allocation to manage and record, in bytes; at least 4096 unless the plan names smaller sites.
+    /// Smallest allocation to manage and record, in bytes: 4096 or more, or 1 for all.
     pub threshold: u64,
     /// Page-fault sampler: most faults (page visits) a second and process.
     pub faults_per_second: u64,

@@ -53,7 +53,7 @@ struct Entry {
 
 /// Where a walk begins.
 #[derive(Clone, Copy)]
-pub(super) struct From {
+pub(super) struct Origin {
     pub sp: usize,
     pub rip: usize,
     pub fp: usize,
@@ -86,7 +86,7 @@ impl Trace for Untraced {
 pub(super) struct Tracer<'a> {
     entry: &'a mut Entry,
     rest: &'a mut u32,
-    from: From,
+    from: Origin,
     fits: bool,
 }
 
@@ -99,13 +99,13 @@ fn set_of(sp: usize) -> usize {
 impl Memo {
     /// The walk from there, if it is remembered and would be the same. The stack is mapped up to `high`.
     #[inline(always)]
-    pub(super) fn find(&self, from: From, high: usize) -> Option<Walk> {
+    pub(super) fn find(&self, from: Origin, high: usize) -> Option<Walk> {
         self.sets.get(set_of(from.sp))?.iter().find(|entry| entry.is(from, high)).map(|entry| entry.walk)
     }
 
     /// Remembers the walk from there, which is now to be made; not each of them.
     #[inline(always)]
-    pub(super) fn trace(&mut self, from: From) -> Option<Tracer<'_>> {
+    pub(super) fn trace(&mut self, from: Origin) -> Option<Tracer<'_>> {
         if self.rest != 0 {
             self.rest -= 1;
             return None;
@@ -123,7 +123,7 @@ impl Memo {
 
 impl Entry {
     #[inline(always)]
-    fn is(&self, from: From, high: usize) -> bool {
+    fn is(&self, from: Origin, high: usize) -> bool {
         self.sp == from.sp
             && self.rip == from.rip
             && self.epoch == from.epoch
@@ -204,7 +204,7 @@ mod tests {
         let mut memo: Box<Memo> = unsafe { Box::new_zeroed().assume_init() };
         let mut stack = [1usize, 2, 3, 4, 5, 6];
         let (sp, high) = (stack.as_ptr() as usize, stack.as_ptr_range().end as usize);
-        let from = From { sp, rip: 7, fp: 8, epoch: Epoch::of(9) };
+        let from = Origin { sp, rip: 7, fp: 8, epoch: Epoch::of(9) };
         let walk = Walk { chain: 10, depth: 2, truncated: false };
         let remember = |memo: &mut Memo, walk: Walk| {
             memo.rest = 0;
@@ -221,10 +221,10 @@ mod tests {
         assert_eq!(memo.find(from, high), Some(walk));
         assert_eq!(memo.find(from, sp + 32), None, "its stack ends before");
         for other in [
-            From { rip: 70, ..from },
-            From { fp: 80, ..from },
-            From { epoch: Epoch::of(90), ..from },
-            From { sp: sp + 8, ..from },
+            Origin { rip: 70, ..from },
+            Origin { fp: 80, ..from },
+            Origin { epoch: Epoch::of(90), ..from },
+            Origin { sp: sp + 8, ..from },
         ] {
             assert_eq!(memo.find(other, high), None);
         }

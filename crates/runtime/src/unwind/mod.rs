@@ -27,7 +27,7 @@ pub use stack::ThreadStack;
 use cache::{Epoch, Known, RuleCache};
 use core::mem::MaybeUninit;
 use core::ops::Range;
-use memo::{From, Trace, Untraced};
+use memo::{Origin, Trace, Untraced};
 use modules::Modules;
 use rule::Rule;
 use wire::event::{MAX_FRAMES, NO_MODULE};
@@ -151,7 +151,7 @@ impl Unwinder {
     pub fn walk_or_remember(&self, stack: &mut ThreadStack, memo: &mut Memo) -> Walk {
         let start = Start::here();
         if let Some(bounds) = stack.bounds(start.rsp).filter(|bounds| bounds.own) {
-            let from = From { sp: start.rsp, rip: start.rip, fp: start.rbp, epoch: self.rules.epoch() };
+            let from = Origin { sp: start.rsp, rip: start.rip, fp: start.rbp, epoch: self.rules.epoch() };
             if let Some(walk) = memo.find(from, bounds.high) {
                 return walk;
             }
