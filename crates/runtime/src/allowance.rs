@@ -61,6 +61,17 @@ pub enum Turn {
     Timed(u64),
 }
 
+/// Whether the calling thread has to pass on one more small object, before anything else is looked at. If not, [`turn`] says.
+#[inline(always)]
+pub fn passes(thread: &Thread) -> bool {
+    let pass = &thread.allowance.pass;
+    let more = pass.get() != 0;
+    if more {
+        pass.set(pass.get() - 1);
+    }
+    more
+}
+
 /// Whether the calling thread may have one more small object.
 #[inline]
 pub fn turn(thread: &Thread) -> Turn {
@@ -72,8 +83,7 @@ pub fn turn(thread: &Thread) -> Turn {
         own.left.set(own.left.get() - 1);
         return Turn::Kept;
     }
-    if own.pass.get() != 0 {
-        own.pass.set(own.pass.get() - 1);
+    if passes(thread) {
         return Turn::Passed;
     }
     own.next(sys::now(), || FREE_LEFT.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok())

@@ -43,6 +43,12 @@ pub fn number(thread: &Thread) -> u32 {
     thread.number.get() - 1
 }
 
+/// Whether this object is a small one that the next allocator is to serve, as far as that is known at once.
+#[inline(always)]
+pub fn passes(size: usize) -> bool {
+    small::takes(size) && allowance::passes(tls::thread())
+}
+
 /// An object for the program, or null: then the next allocator is to serve it.
 #[inline(never)]
 pub fn allocate(size: usize, align: usize, zero: bool) -> *mut u8 {
