@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_walk_is_remembered_until_a_word_of_it_is_another() {
         // SAFETY: all zeroes is a memo.
-        let mut memo: Box<Memo> = unsafe { Box::new_zeroed().assume_init() };
+        let mut memo: Box<Memo> = Box::new(unsafe { std::mem::zeroed() });
         let mut stack = [1usize, 2, 3, 4, 5, 6];
         let (sp, high) = (stack.as_ptr() as usize, stack.as_ptr_range().end as usize);
         let from = Origin { sp, rip: 7, fp: 8, epoch: Epoch::of(9) };

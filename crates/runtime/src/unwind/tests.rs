@@ -32,7 +32,7 @@ impl Judge {
             unwinder,
             stack: RefCell::new(ThreadStack::new()),
             // SAFETY: all zeroes is a memo.
-            memo: RefCell::new(unsafe { Box::new_zeroed().assume_init() }),
+            memo: RefCell::new(Box::new(unsafe { std::mem::zeroed() })),
             walks: Cell::new(0),
             deepest: Cell::new(0),
             digest: Cell::new(0),
