@@ -48,8 +48,9 @@ fn estimated(observed: &Observed) -> BTreeMap<String, f64> {
         .collect()
 }
 
+/// Spearman's rho of the two. What stays in the cache has hardly any misses.
 #[track_caller]
-fn agree(who: &str, estimated: &BTreeMap<String, f64>, simulated: &BTreeMap<String, f64>) {
+fn agree(who: &str, estimated: &BTreeMap<String, f64>, simulated: &BTreeMap<String, f64>) -> f64 {
     let total: f64 = estimated.values().sum();
     let truth: f64 = simulated.values().sum();
     println!("{who}: share of misses, estimated and simulated");
@@ -60,8 +61,23 @@ fn agree(who: &str, estimated: &BTreeMap<String, f64>, simulated: &BTreeMap<Stri
     let rho = spearman(&values(estimated), &values(simulated));
     let resident = estimated["alloc_resident"] / total;
     println!("  Spearman {rho:.3}, cache-resident {:.2} %", 100.0 * resident);
-    assert!(rho >= 0.95, "{who}: Spearman is {rho:.3}");
     assert!(resident < 0.02, "{who}: the cache-resident object has {:.2} % of the misses", 100.0 * resident);
+    rho
+}
+
+/// A recording has some hundred samples of most of the eight, and on a busy host now and then two pairs in the wrong order: that of four together counts then.
+#[track_caller]
+fn is_ranked(who: &str, simulated: &BTreeMap<String, f64>, record: impl Fn() -> Observed) {
+    let mut sum = estimated(&record());
+    if agree(who, &sum, simulated) < 0.95 {
+        for _ in 0..3 {
+            estimated(&record())
+                .into_iter()
+                .for_each(|(name, misses)| *sum.get_mut(&name).expect("the same") += misses);
+        }
+        let rho = agree(who, &sum, simulated);
+        assert!(rho >= 0.95, "{who}: Spearman is {rho:.3}");
+    }
 }
 
 /// Copies what an unprivileged user needs to a place that everyone may enter.
@@ -81,11 +97,15 @@ fn misses_are_ranked_as_a_simulated_cache_ranks_them() {
     let eight = program("eight");
     let llc = format!("{LLC_MIB}MiB");
     let sampler = ["--sampler", "page-fault", "--llc", &*llc];
-    room.record(&sampler, "root.hearth", &[&eight, "--work", WORK]).expect(0);
-    agree("this user", &estimated(&room.observed("root.hearth")), &truth);
+    is_ranked("this user", &truth, || {
+        room.record(&sampler, "root.hearth", &[&eight, "--work", WORK]).expect(0);
+        room.observed("root.hearth")
+    });
     for_everyone(&room);
-    let mut nobody = room.command(room.path("hearth"));
-    nobody.arg("record").args(sampler).args(["-o", "nobody.hearth", "--", "./eight", "--work", WORK]);
-    run(run_as_nobody(&mut nobody)).expect(0);
-    agree("a user without privileges", &estimated(&room.observed("nobody.hearth")), &truth);
+    is_ranked("a user without privileges", &truth, || {
+        let mut nobody = room.command(room.path("hearth"));
+        nobody.arg("record").args(sampler).args(["-o", "nobody.hearth", "--", "./eight", "--work", WORK]);
+        run(run_as_nobody(&mut nobody)).expect(0);
+        room.observed("nobody.hearth")
+    });
 }

@@ -1,7 +1,7 @@
 //! `hearth import`: real files of perf and of DHAT, made here of a program whose objects are known.
 
 use crate::{counted_by_chunk, huge_pages_unasked};
-use hearth_tests::{Room, function_sites, hearth, program, require_tool};
+use hearth_tests::{Room, function_sites, hearth, is_root, program, require_tool};
 use std::fs;
 
 /// One thread: two that touch a page in the same moment both have a fault, and both are samples.
@@ -27,6 +27,10 @@ fn recorded_under_perf(room: &Room, options: &[&str], work: &[&str]) {
     let hearth = hearth.to_str().expect("readable");
     let program = program(work[0]);
     let mut command = vec!["perf", "record", "-q", "-c", "1", "-e", "page-faults", "-o", "perf.data"];
+    if is_root() {
+        // Of what others may lock, 512 KiB, so many faults at once fill the most within ten milliseconds, and perf may have to wait longer for a processor.
+        command.extend(["-m", "16M"]);
+    }
     command.extend(options);
     command.extend(["--", hearth, "record", "--sampler", "none", "-o", "app.hearth", "--", &program]);
     command.extend(&work[1..]);

@@ -96,7 +96,7 @@ fn fast_memory_is_divided_among_ranks() {
         "$hearth" daemon --sampler lab --period 100 --interval 20ms --fast 20MiB --socket d.sock 2>daemon.txt &
         until "$hearth" status --socket d.sock >/dev/null 2>&1; do sleep 0.01; done
         "$mpirun" -np 2 sh -c 'if [ "$PMI_RANK" = 0 ]; then hot=12; else hot=24; fi
-            exec "$0" run --phases --socket d.sock -- "$1" 6 $hot 1 1 >"rank$PMI_RANK.txt"' "$hearth" "$turns"
+            exec "$0" run --phases --socket d.sock -- "$1" 12 $hot 1 1 >"rank$PMI_RANK.txt"' "$hearth" "$turns"
         "$hearth" stop --socket d.sock
         wait"#;
     fs::write(lab.room.path("script.sh"), format!("hearth=$1 turns=$2 mpirun=$3\n{MPI}{guided}")).expect("writing");
