@@ -1,6 +1,7 @@
 //! The engine: told of everything that happens in the observed processes, it keeps the records, and after each interval asks the four
 //! routines what is to be done. What they decide it does in small steps between two looks at the rings.
 
+use crate::account::{Account, Made};
 use crate::armed::{Armed, page};
 use crate::bound::Bound;
 use crate::clock::Clock;
@@ -13,6 +14,7 @@ use crate::kept::Kept;
 use crate::mover::{Done, Mover, Place};
 use crate::notes::{About, Notes};
 use crate::pages::{self, Refused};
+use crate::prioritise::Now;
 use crate::rates::Rates;
 use crate::routines::Routines;
 use crate::status::{Board, LastMove};
@@ -24,7 +26,7 @@ use crate::{Lived, Options};
 use foldhash::HashSet;
 use model::{Bytes, Module, SiteId};
 use policy::cost::memory::Memory;
-use policy::cost::moment::Lines;
+use policy::cost::moment::{Lines, Moment};
 use profile::estimate::Exposure;
 use record::Error;
 use record::bounds::Bounds;
@@ -110,6 +112,8 @@ struct Job {
     /// Its user and its number; that is 0 for all that was started by this command.
     name: (u32, u32),
     course: Course,
+    /// Of moves of its objects.
+    account: Account,
 }
 
 /// The engine.
@@ -285,7 +289,9 @@ impl<'a> Engine<'a> {
 
     /// The records of an object are no more.
     fn departs(&mut self, process: usize, site: SiteId, pages: u64, starts: &[u64]) {
-        self.jobs[self.processes[process].job].course.departs(process, site, pages, starts);
+        let job = &mut self.jobs[self.processes[process].job];
+        job.course.departs(process, site, pages, starts);
+        job.account.departs(process, Some(starts));
     }
 
     /// The records of some memory are looked up first.
@@ -385,7 +391,7 @@ impl<'a> Engine<'a> {
         if let Some(number) = (0..jobs).find(|&n| self.jobs[n].name == name && lives[n]) {
             return number;
         }
-        let new = Job { name, course: Course::new() };
+        let new = Job { name, course: Course::new(), account: Account::default() };
         match (0..jobs).find(|&n| !lives[n]) {
             Some(number) => {
                 self.jobs[number] = new;
@@ -503,6 +509,21 @@ impl<'a> Engine<'a> {
         (asked, usual, lines)
     }
 
+    /// What in the interval that is over was brought by moves. `asked`: of each tier in an interval of this phase, as decisions go by.
+    fn look_back(&mut self, length_ns: f64, asked: &[Lines]) {
+        let moment = Moment::new(length_ns, asked, &self.memories);
+        let prices = (0..asked.len()).map(|k| moment.prices(&[], k)).collect();
+        let now = Now { interval: self.interval, prices };
+        for job in &mut self.jobs {
+            let lines = |process: usize, addr: u64| {
+                let record = self.tables.get(process).and_then(|table| table.from(addr).next());
+                let own = record.filter(|(start, _)| *start == addr);
+                own.map_or_else(Lines::default, |(_, r)| job.course.latest(process, addr, r))
+            };
+            job.account.over(length_ns / 1e9, lines, |lines, from, to| now.gain(lines, from, to));
+        }
+    }
+
     fn done(&mut self, now_ns: u64, done: &Done) {
         let m = &done.what;
         let bytes = Bytes(done.moved.moved * PAGE);
@@ -525,7 +546,13 @@ impl<'a> Engine<'a> {
                 self.lived.refused += 1;
             }
         }
-        let beside = self.jobs[self.processes[process].job].course.is_beside(process, m.addr, r);
+        let job = &mut self.jobs[self.processes[process].job];
+        let beside = job.course.is_beside(process, m.addr, r);
+        if done.moved.moved > 0 {
+            let (share, took) = ((bytes.0 as f64 / r.resident().max(1) as f64).min(1.0), done.took_ns as f64);
+            let known = job.course.left(self.interval).is_some();
+            job.account.made(Made { process, addr: m.addr, share, from, to, took, lasts: m.lasts, known });
+        }
         let site = self.shown.site(r.site);
         if unknown {
             self.look_soon(process, memory);
@@ -659,7 +686,9 @@ impl Sink for Engine<'_> {
     fn ended(&mut self, process: usize, _: u64, _: &str, _: &[(String, u64)]) -> Result<(), Error> {
         self.processes[process].over = true;
         self.tables[process] = Table::default();
-        self.jobs[self.processes[process].job].course.ended(process);
+        let job = &mut self.jobs[self.processes[process].job];
+        job.course.ended(process);
+        job.account.departs(process, None);
         self.armed.forget(process);
         self.mover.forget(process);
         self.notes.ended(self.processes[process].pid as u32);
@@ -727,6 +756,7 @@ impl Sink for Engine<'_> {
                 instructions: self.instructions.map(|(before, now)| now.saturating_sub(before) as f64),
             };
             self.shown.asked(&asked, length_ns / 1e9);
+            self.look_back(length_ns, &usual);
             if self.journal.wants_state(self.interval) {
                 self.log_state(now_ns);
             }

@@ -40,6 +40,8 @@ pub struct Item {
     pub late: f64,
     /// Lines a second in the phase that comes after those that are reckoned with, and how long that lasts, in s; none if nobody knows.
     pub after: Option<(Lines, f64)>,
+    /// The share of what is promised that is likely to be brought, 0 to 1.
+    pub kept: f64,
 }
 
 /// What is gained if a record lies in another tier than now, in ns; a loss is less than nothing.
@@ -47,6 +49,8 @@ pub struct Item {
 pub struct Gain {
     /// As long as it may last.
     pub all: f64,
+    /// What of that is likely to be brought, going by what moves of its job have cost and brought.
+    pub likely: f64,
     /// Of that, in the present phase and the next one, if that is near.
     pub soon: f64,
     /// By moving it now and not when the next phase has begun, if that is near.
@@ -62,6 +66,7 @@ impl Gain {
     pub fn and(self, other: Gain) -> Gain {
         Gain {
             all: self.all + other.all,
+            likely: self.likely + other.likely,
             soon: self.soon + other.soon,
             early: self.early + other.early,
             after: self.after + other.after,
@@ -78,6 +83,7 @@ impl Gain {
     pub fn times(self, share: f64) -> Gain {
         Gain {
             all: share * self.all,
+            likely: share * self.likely,
             soon: share * self.soon,
             early: share * self.early,
             after: share * self.after,
@@ -131,8 +137,10 @@ impl Item {
         let [phase, next, _] = gains;
         let chance = |(gain, looks): (&f64, f64)| gain.abs() / looks.max(1.0).sqrt();
         let missed = if self.next_life > 0.0 { (self.late / self.next_life).min(1.0) } else { 0.0 };
+        let all = gains.iter().sum();
         Gain {
-            all: gains.iter().sum(),
+            all,
+            likely: self.kept * all,
             soon: phase + next,
             early: if self.next_life > 0.0 { phase + missed * next } else { 0.0 },
             after: self.after.map_or(f64::NEG_INFINITY, |(lines, s)| s * now.gain(lines, from, to)),
@@ -180,6 +188,7 @@ pub(crate) mod tests {
             brought: [f64::INFINITY; 2],
             late: 0.0,
             after: None,
+            kept: 1.0,
         }
     }
 

@@ -184,6 +184,7 @@ mod tests {
             from: 1,
             to: 0,
             gain: Gain { all: 5e6, ..Gain::default() },
+            lasts: 1.0,
         };
         let [dram, cxl] = &places();
         let rooms = [(dram, Room { limit: 100, used: 50 }), (cxl, Room { limit: 200, used: 0 })];
@@ -225,7 +226,8 @@ mod tests {
             return;
         }
         let mut journal = Journal::create(Path::new("/dev/full"), Nanos(1)).expect("it opens");
-        let what = Move { process: 0, addr: 0, bytes: 0, part: false, from: 0, to: 1, gain: Gain::default() };
+        let what =
+            Move { process: 0, addr: 0, bytes: 0, part: false, from: 0, to: 1, gain: Gain::default(), lasts: 1.0 };
         for _ in 0..1000 {
             journal.moved(
                 0,

@@ -12,6 +12,7 @@
 //!    writes down why. [`status`] is what it shows of itself, with [`notes`] for users.
 //! 5. A [`daemon`] does it for programs that come and go.
 
+mod account;
 mod aggregate;
 mod armed;
 mod bound;

@@ -249,7 +249,7 @@ mod tests {
     use crate::item::Gain;
 
     fn what(process: u32, addr: u64, bytes: u64) -> Move {
-        Move { process, addr, bytes, part: false, from: 0, to: 0, gain: Gain::default() }
+        Move { process, addr, bytes, part: false, from: 0, to: 0, gain: Gain::default(), lasts: 1.0 }
     }
 
     /// On a machine with one node there is nothing to move, but all else happens.

@@ -61,6 +61,7 @@ mod tests {
             from,
             to,
             gain: Gain { all: 6.0, doubt: 3.0, ..Gain::default() },
+            lasts: 1.0,
         };
         let swap = [one(1, 30, 0, 1), one(2, 30, 0, 1), one(3, 60, 1, 0)];
         let made =

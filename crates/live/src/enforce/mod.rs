@@ -39,6 +39,8 @@ pub struct Move {
     pub to: u8,
     /// What that gains; less than nothing for what makes room.
     pub gain: Gain,
+    /// For how long that is expected, in s.
+    pub lasts: f64,
 }
 
 impl Move {
@@ -47,7 +49,7 @@ impl Move {
         let bytes = (item.bytes as f64 * share) as u64;
         let gain = item.gain(now, from, to).times(share);
         let (process, from, to) = (item.process as u32, from as u8, to as u8);
-        Move { process, addr: item.addr, bytes, part: false, from, to, gain }
+        Move { process, addr: item.addr, bytes, part: false, from, to, gain, lasts: item.life }
     }
 }
 

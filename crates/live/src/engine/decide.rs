@@ -5,6 +5,7 @@
 //! pace of moving as it was measured (Equation 4). [`Horizon`] is how far each of the two looks.
 
 use super::Engine;
+use crate::account::Trust;
 use crate::candidates::Candidates;
 use crate::course::Course;
 use crate::enforce::{Judge, Move, Room};
@@ -65,6 +66,8 @@ struct Ahead<'e> {
     known: bool,
     /// Phases come round.
     round: bool,
+    /// How far it is believed what moves promise.
+    trust: Trust,
     /// What the next phase asks for, if it is near.
     next: Option<&'e Rates>,
     /// For how long these phases will go on, in s.
@@ -114,6 +117,7 @@ impl Outlook<'_> {
                 Horizon::Phase if job.known => job.after.map(|(after, s)| (after.of(process, addr, r), s)),
                 _ => Some(Default::default()),
             },
+            kept: job.trust.share(self.engine.take(bytes, tier, 0)),
         }
     }
 }
@@ -215,6 +219,7 @@ impl Engine<'_> {
                 looks: [phase, next, looks],
                 known: left.is_some(),
                 round,
+                trust: self.jobs[number].account.trust(left.is_some()),
                 next: soon.as_ref().map(|soon| soon.asks),
                 brought: course.recall.brought(),
                 late: seconds(soon.map_or(0.0, |soon| soon.late)),
@@ -291,7 +296,7 @@ impl Engine<'_> {
         let moves = self.routines.enforce.moves(candidates, rooms, &judge);
         let gain = moves.iter().map(|m| m.gain).fold(Gain::default(), Gain::and);
         let costs = back(moves.iter().map(cost).sum(), &gain);
-        (moves, gain.all - costs - gain.doubt)
+        (moves, gain.likely - costs - gain.doubt)
     }
 
     /// Asks what is to be moved where. `asked`: of each tier in an interval of this phase. A single interval of a program that walks through its memory has

@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn only_worth_it_asks_for_the_price() {
-        let swap = |all: f64, doubt: f64| Swap { gain: Gain { all, doubt, ..Gain::default() }, cost: 3e6 };
+        let swap = |all: f64, doubt: f64| Swap { gain: Gain { all, likely: all, doubt, ..Gain::default() }, cost: 3e6 };
         assert!(!make("worth-it", "1").worth(&swap(2e6, 0.0)) && make("time", "1").worth(&swap(2e6, 0.0)));
         assert!(make("worth-it", "1").weighs() && !make("time", "1").weighs());
         assert!(make("worth-it", "1").worth(&swap(4e6, 0.0)));

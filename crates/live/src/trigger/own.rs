@@ -36,7 +36,7 @@ impl Trigger for Own {
     }
 
     fn worth(&self, swap: &Swap) -> bool {
-        let asked = || self.script.ask_for("worth", (swap.gain.all, swap.cost), |answer| answer.as_bool().ok());
+        let asked = || self.script.ask_for("worth", (swap.gain.likely, swap.cost), |answer| answer.as_bool().ok());
         match (self.script.failed(), self.judges) {
             (None, false) => true,
             (None, true) => asked().unwrap_or_else(|| USUAL.worth(swap)),
@@ -64,7 +64,7 @@ mod tests {
         let mut own = Own::load(Some(&path)).expect("a good script");
         let lately = |interval, allocated, misses| Lately { interval, allocated, misses, instructions: None };
         assert!(own.due(&lately(1, 50, 1.0)).is_none() && own.due(&lately(2, 500, 1.0)).is_some());
-        let swap = |all: f64, doubt: f64| Swap { gain: Gain { all, doubt, ..Gain::default() }, cost: 2.0 };
+        let swap = |all: f64, doubt: f64| Swap { gain: Gain { likely: all, doubt, ..Gain::default() }, cost: 2.0 };
         assert!(own.weighs() && !own.worth(&swap(3.0, 0.0)) && own.worth(&swap(5.0, 0.0)));
         assert!(own.due(&lately(4, 0, 0.0)).is_some(), "worth-it is due after each interval");
         assert!(

@@ -26,6 +26,6 @@ impl Trigger for WorthIt {
     }
 
     fn worth(&self, swap: &Swap) -> bool {
-        swap.gain.all - swap.gain.doubt > self.times * swap.cost
+        swap.gain.likely - swap.gain.doubt > self.times * swap.cost
     }
 }
