@@ -184,12 +184,21 @@ fn launcher(job: &Job) -> Command {
     match &job.policy {
         Policy::Live(options) => {
             command.args(["live", "--platform"]).arg(session.join(PLATFORM));
+            // What the user says counts.
+            let says = |name: &str| {
+                options.iter().any(|o| o.strip_prefix("--").is_some_and(|o| o.split('=').next() == Some(name)))
+            };
             // By a profile nothing is sampled.
-            if !options.iter().any(|o| o.starts_with("--profile=")) {
-                command.args(["--sampler", "lab", "--period", PERIOD]);
+            if !says("profile") && !says("sampler") {
+                command.args(["--sampler", "lab"]);
+                if !says("period") {
+                    command.args(["--period", PERIOD]);
+                }
             }
             // What is free of a node is never quite what was left free of it.
-            command.args(job.limit.iter().flat_map(|(_, bytes)| ["--fast".to_string(), bytes.to_string()]));
+            if let Some((_, bytes)) = job.limit.filter(|_| !says("fast")) {
+                command.args(["--fast".to_string(), bytes.to_string()]);
+            }
             command.args(options)
         }
         _ => command.arg("run").arg("--plan").arg(session.join(PLAN)),
