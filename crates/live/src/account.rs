@@ -2,6 +2,7 @@
 //! recognised goes back before that, and where a tier is about as busy as it can be its prices are others after each move. Where moves have not brought what they cost, the next ones are
 //! believed less.
 
+use foldhash::HashMap;
 use policy::cost::moment::Lines;
 
 /// Moves of a job that are watched at most: each is looked at after every interval. What is moved beside them is not counted.
@@ -10,11 +11,7 @@ const MOST: usize = 256;
 /// A move that was made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Made {
-    /// Number of the process.
-    pub process: usize,
-    /// Address of the record.
-    pub addr: u64,
-    /// Share of it that was moved, 0 to 1.
+    /// Share of the record that was moved, 0 to 1.
     pub share: f64,
     /// Tier that it was in.
     pub from: usize,
@@ -28,7 +25,7 @@ pub struct Made {
     pub known: bool,
 }
 
-/// One that is watched: that record has not moved again, and what was expected of it is not over.
+/// One that is watched: that record has not gone back, and what was expected of it is not over.
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     made: Made,
@@ -48,7 +45,8 @@ struct Sums {
 /// Of one job.
 #[derive(Debug, Default)]
 pub struct Account {
-    watched: Vec<Watched>,
+    /// By number of the process and address of the record.
+    watched: HashMap<(usize, u64), Watched>,
     /// Of those that are over, made in a phase that had not come before, and in one that had. What was long ago counts less: half as much when the job is twice as old.
     over: [Sums; 2],
     /// Intervals that have ended.
@@ -56,37 +54,48 @@ pub struct Account {
 }
 
 impl Account {
-    /// Something was moved. If it goes back where it was, that move brings nothing more.
-    pub fn made(&mut self, made: Made) {
-        self.end(|before| (before.process, before.addr, before.from) == (made.process, made.addr, made.to));
-        if self.watched.len() < MOST {
-            self.watched.push(Watched { made, brought: 0.0, left: made.lasts });
-        }
-    }
-
-    /// These are over.
-    fn end(&mut self, ends: impl Fn(&Made) -> bool) {
-        self.end_if(|watched| ends(&watched.made));
-    }
-
-    fn end_if(&mut self, ends: impl Fn(&Watched) -> bool) {
-        let over = &mut self.over;
-        self.watched.retain(|watched| {
-            let ends = ends(watched);
-            if ends {
-                let sums = &mut over[usize::from(watched.made.known)];
-                sums.took += watched.made.took;
-                sums.brought += watched.brought;
+    /// A record was moved. If it goes back where it was, the move before brings nothing more; a further part of it belongs to the same.
+    pub fn made(&mut self, process: usize, addr: u64, made: Made) {
+        let key = (process, addr);
+        match self.watched.get_mut(&key) {
+            Some(Watched { made: before, left, .. }) if before.to == made.to => {
+                before.took += made.took;
+                before.share = (before.share + made.share).min(1.0);
+                *left = left.max(made.lasts);
+                return;
             }
-            !ends
-        });
+            Some(_) => self.end(key),
+            None => (),
+        }
+        if self.watched.len() < MOST {
+            self.watched.insert(key, Watched { made, brought: 0.0, left: made.lasts });
+        }
     }
 
-    /// Records of a process are no more, or all of them.
-    pub fn departs(&mut self, process: usize, starts: Option<&[u64]>) {
+    /// It is over.
+    fn end(&mut self, key: (usize, u64)) {
+        let Some(Watched { made, brought, .. }) = self.watched.remove(&key) else { return };
+        let sums = &mut self.over[usize::from(made.known)];
+        *sums = Sums { took: sums.took + made.took, brought: sums.brought + brought };
+    }
+
+    /// These of all that are watched are over.
+    fn end_if(&mut self, ends: impl Fn(usize, &Watched) -> bool) {
+        let over = self.watched.iter().filter(|((process, _), watched)| ends(*process, watched));
+        let over: Vec<_> = over.map(|(key, _)| *key).collect();
+        over.into_iter().for_each(|key| self.end(key));
+    }
+
+    /// Records of a process are no more.
+    pub fn departs(&mut self, process: usize, starts: &[u64]) {
         if !self.watched.is_empty() {
-            self.end(|made| made.process == process && starts.is_none_or(|starts| starts.contains(&made.addr)));
+            starts.iter().for_each(|start| self.end((process, *start)));
         }
+    }
+
+    /// A process has ended.
+    pub fn ended(&mut self, process: usize) {
+        self.end_if(|of, _| of == process);
     }
 
     /// An interval of so many seconds has ended. `asked`: lines a second of a record in it; `gain`: what a second of them costs less in one tier than in another, in ns.
@@ -101,17 +110,17 @@ impl Account {
         for sums in &mut self.over {
             *sums = Sums { took: older * sums.took, brought: older * sums.brought };
         }
-        for Watched { made, brought, left } in &mut self.watched {
+        for ((process, addr), Watched { made, brought, left }) in &mut self.watched {
             let lasted = seconds.min(*left);
-            *brought += lasted * made.share * gain(asked(made.process, made.addr), made.from, made.to);
+            *brought += lasted * made.share * gain(asked(*process, *addr), made.from, made.to);
             *left -= lasted;
         }
-        self.end_if(|watched| watched.left <= 0.0);
+        self.end_if(|_, watched| watched.left <= 0.0);
     }
 
     /// What is to be thought of moves in a phase that had come before, or had not. What is not over counts as if it brought what it took: what is asked for by turns brings nothing for a while.
     pub fn trust(&self, known: bool) -> Trust {
-        let of = self.watched.iter().filter(|watched| watched.made.known == known);
+        let of = self.watched.values().filter(|watched| watched.made.known == known);
         let open: f64 = of.map(|watched| watched.made.took).sum();
         let over = self.over[usize::from(known)];
         Trust(Sums { took: over.took + open, brought: over.brought + open })
@@ -134,8 +143,8 @@ impl Trust {
 mod tests {
     use super::*;
 
-    fn made(addr: u64, from: usize) -> Made {
-        Made { process: 0, addr, share: 1.0, from, to: 1 - from, took: 100.0, lasts: 100.0, known: false }
+    fn made(from: usize) -> Made {
+        Made { share: 1.0, from, to: 1 - from, took: 100.0, lasts: 100.0, known: false }
     }
 
     /// So many intervals of a second, in which each record is asked for so much.
@@ -149,12 +158,12 @@ mod tests {
     fn moves_that_paid_are_believed() {
         let mut account = Account::default();
         assert_eq!(account.trust(false).share(10.0), 1.0, "nothing is known");
-        account.made(made(4096, 1));
+        account.made(0, 4096, made(1));
         pass(&mut account, 50, 0.0);
         assert_eq!(account.trust(false).share(10.0), 1.0, "it may still come");
         pass(&mut account, 50, 20.0);
         assert!(account.watched.is_empty() && account.trust(false).share(10.0) == 1.0);
-        account.made(made(4096, 1));
+        account.made(0, 4096, made(1));
         pass(&mut account, 100, 10.0);
         assert_eq!(account.trust(false).share(10.0), 1.0, "a tenth of what is possible, but more than it took");
     }
@@ -163,9 +172,9 @@ mod tests {
     fn moves_that_did_not_are_not() {
         let mut account = Account::default();
         pass(&mut account, 100, 10.0);
-        account.made(made(4096, 1));
+        account.made(0, 4096, made(1));
         pass(&mut account, 2, 10.0);
-        account.made(Made { took: 1.0, ..made(4096, 0) });
+        account.made(0, 4096, Made { took: 1.0, ..made(0) });
         let share = |account: &Account, takes| account.trust(false).share(takes);
         assert!((0.15..0.25).contains(&share(&account, 0.0)), "{}", share(&account, 0.0));
         assert!(share(&account, 1000.0) > 0.5, "of small moves that says more than of large ones");
@@ -178,13 +187,13 @@ mod tests {
     #[test]
     fn a_swap_that_gains_nothing_in_the_sum_is_seen_as_one() {
         let mut account = Account::default();
-        account.made(made(4096, 1));
-        account.made(made(8192, 0));
+        account.made(0, 4096, made(1));
+        account.made(0, 8192, made(0));
         // Both are asked for alike.
         pass(&mut account, 50, 10.0);
-        account.departs(0, Some(&[4096]));
+        account.departs(0, &[4096]);
         assert_eq!(account.watched.len(), 1);
-        account.departs(0, None);
+        account.ended(0);
         assert!(account.watched.is_empty());
         assert!(account.trust(false).share(10.0) < 0.1);
     }

@@ -291,7 +291,7 @@ impl<'a> Engine<'a> {
     fn departs(&mut self, process: usize, site: SiteId, pages: u64, starts: &[u64]) {
         let job = &mut self.jobs[self.processes[process].job];
         job.course.departs(process, site, pages, starts);
-        job.account.departs(process, Some(starts));
+        job.account.departs(process, starts);
     }
 
     /// The records of some memory are looked up first.
@@ -551,7 +551,7 @@ impl<'a> Engine<'a> {
         if done.moved.moved > 0 {
             let (share, took) = ((bytes.0 as f64 / r.resident().max(1) as f64).min(1.0), done.took_ns as f64);
             let known = job.course.left(self.interval).is_some();
-            job.account.made(Made { process, addr: m.addr, share, from, to, took, lasts: m.lasts, known });
+            job.account.made(process, m.addr, Made { share, from, to, took, lasts: m.lasts, known });
         }
         let site = self.shown.site(r.site);
         if unknown {
@@ -688,7 +688,7 @@ impl Sink for Engine<'_> {
         self.tables[process] = Table::default();
         let job = &mut self.jobs[self.processes[process].job];
         job.course.ended(process);
-        job.account.departs(process, None);
+        job.account.ended(process);
         self.armed.forget(process);
         self.mover.forget(process);
         self.notes.ended(self.processes[process].pid as u32);
