@@ -19,7 +19,7 @@ pub struct Made {
     pub to: usize,
     /// Time that it took, in ns.
     pub took: f64,
-    /// For how long it is expected to gain something, or to lose, in s.
+    /// For how long it is still expected to gain something, or to lose, in s.
     pub lasts: f64,
     /// It was made in a phase that had come before, of which is known when it ends.
     pub known: bool,
@@ -31,8 +31,6 @@ struct Watched {
     made: Made,
     /// What it has brought up to now, in ns; less than nothing for what made room.
     brought: f64,
-    /// For how long it is watched still, in s.
-    left: f64,
 }
 
 /// Sums, in ns.
@@ -58,23 +56,23 @@ impl Account {
     pub fn made(&mut self, process: usize, addr: u64, made: Made) {
         let key = (process, addr);
         match self.watched.get_mut(&key) {
-            Some(Watched { made: before, left, .. }) if before.to == made.to => {
+            Some(Watched { made: before, .. }) if before.to == made.to => {
                 before.took += made.took;
                 before.share = (before.share + made.share).min(1.0);
-                *left = left.max(made.lasts);
+                before.lasts = before.lasts.max(made.lasts);
                 return;
             }
             Some(_) => self.end(key),
             None => (),
         }
         if self.watched.len() < MOST {
-            self.watched.insert(key, Watched { made, brought: 0.0, left: made.lasts });
+            self.watched.insert(key, Watched { made, brought: 0.0 });
         }
     }
 
     /// It is over.
     fn end(&mut self, key: (usize, u64)) {
-        let Some(Watched { made, brought, .. }) = self.watched.remove(&key) else { return };
+        let Some(Watched { made, brought }) = self.watched.remove(&key) else { return };
         let sums = &mut self.over[usize::from(made.known)];
         *sums = Sums { took: sums.took + made.took, brought: sums.brought + brought };
     }
@@ -110,12 +108,12 @@ impl Account {
         for sums in &mut self.over {
             *sums = Sums { took: older * sums.took, brought: older * sums.brought };
         }
-        for ((process, addr), Watched { made, brought, left }) in &mut self.watched {
-            let lasted = seconds.min(*left);
+        for ((process, addr), Watched { made, brought }) in &mut self.watched {
+            let lasted = seconds.min(made.lasts);
             *brought += lasted * made.share * gain(asked(*process, *addr), made.from, made.to);
-            *left -= lasted;
+            made.lasts -= lasted;
         }
-        self.end_if(|_, watched| watched.left <= 0.0);
+        self.end_if(|_, watched| watched.made.lasts <= 0.0);
     }
 
     /// What is to be thought of moves in a phase that had come before, or had not. What is not over counts as if it brought what it took: what is asked for by turns brings nothing for a while.

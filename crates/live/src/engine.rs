@@ -14,7 +14,6 @@ use crate::kept::Kept;
 use crate::mover::{Done, Mover, Place};
 use crate::notes::{About, Notes};
 use crate::pages::{self, Refused};
-use crate::prioritise::Now;
 use crate::rates::Rates;
 use crate::routines::Routines;
 use crate::status::{Board, LastMove};
@@ -26,7 +25,7 @@ use crate::{Lived, Options};
 use foldhash::HashSet;
 use model::{Bytes, Module, SiteId};
 use policy::cost::memory::Memory;
-use policy::cost::moment::{Lines, Moment};
+use policy::cost::moment::Lines;
 use profile::estimate::Exposure;
 use record::Error;
 use record::bounds::Bounds;
@@ -509,21 +508,6 @@ impl<'a> Engine<'a> {
         (asked, usual, lines)
     }
 
-    /// What in the interval that is over was brought by moves. `asked`: of each tier in an interval of this phase, as decisions go by.
-    fn look_back(&mut self, length_ns: f64, asked: &[Lines]) {
-        let moment = Moment::new(length_ns, asked, &self.memories);
-        let prices = (0..asked.len()).map(|k| moment.prices(&[], k)).collect();
-        let now = Now { interval: self.interval, prices };
-        for job in &mut self.jobs {
-            let lines = |process: usize, addr: u64| {
-                let record = self.tables.get(process).and_then(|table| table.from(addr).next());
-                let own = record.filter(|(start, _)| *start == addr);
-                own.map_or_else(Lines::default, |(_, r)| job.course.latest(process, addr, r))
-            };
-            job.account.over(length_ns / 1e9, lines, |lines, from, to| now.gain(lines, from, to));
-        }
-    }
-
     fn done(&mut self, now_ns: u64, done: &Done) {
         let m = &done.what;
         let bytes = Bytes(done.moved.moved * PAGE);
@@ -798,6 +782,7 @@ impl Sink for Engine<'_> {
 mod tests {
     use super::*;
     use crate::Names;
+    use crate::enforce::Move;
     use model::{Figure, GbPerSec, Nanos, Origin, Platform, SiteKind, Tier, TierKind};
 
     const MIB: u64 = 1 << 20;
@@ -1247,6 +1232,28 @@ mod tests {
         assert_eq!(queued(&engine), [(0, 1), (2, 1)], "3 MiB hold the hot one, and no whole other one");
         let heat = |n: usize| engine.tables[0].iter().nth(n).map(|(_, r)| r.heat.lines().misses());
         assert_eq!((heat(0), heat(1), heat(2)), (Some(0.0), Some(2e6), Some(2e5)));
+    }
+
+    /// It comes, goes back at once, and is still as hot as when it came: whether it comes again depends on what coming took.
+    #[test]
+    fn what_did_not_pay_is_not_believed_again() {
+        let again = |took_ns: u64| {
+            let options = options(99, 0, "worth-it");
+            let (mut engine, _map) = watched(&options);
+            let (now, moment) = (5_000_000_000, [Lines::default(), Lines { random: 2.2e6, ..Lines::default() }]);
+            engine.free = |_| 5 * MIB / 2;
+            (0..5).for_each(|_| engine.look_for_room());
+            engine.decide(now, 1e9, &moment, "asked");
+            let what = *engine.mover.queued().next().expect("it is wanted");
+            let moved = pages::Moved { present: 512, there: 512, moved: 512, full: false };
+            engine.done(now, &Done { what, moved, took_ns });
+            let back = Move { from: what.to, to: what.from, ..what };
+            engine.done(now, &Done { what: back, moved, took_ns: 1 });
+            engine.decide(now, 1e9, &moment, "asked");
+            queued(&engine)
+        };
+        assert_eq!(again(1), [(1, 0)]);
+        assert_eq!(again(1_000_000_000_000), []);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub struct Item {
     /// Lines a second in the phase that comes after those that are reckoned with, and how long that lasts, in s; none if nobody knows.
     pub after: Option<(Lines, f64)>,
     /// The share of what is promised that is likely to be brought, 0 to 1.
-    pub kept: f64,
+    pub believed: f64,
 }
 
 /// What is gained if a record lies in another tier than now, in ns; a loss is less than nothing.
@@ -140,7 +140,7 @@ impl Item {
         let all = gains.iter().sum();
         Gain {
             all,
-            likely: self.kept * all,
+            likely: self.believed * all,
             soon: phase + next,
             early: if self.next_life > 0.0 { phase + missed * next } else { 0.0 },
             after: self.after.map_or(f64::NEG_INFINITY, |(lines, s)| s * now.gain(lines, from, to)),
@@ -188,7 +188,7 @@ pub(crate) mod tests {
             brought: [f64::INFINITY; 2],
             late: 0.0,
             after: None,
-            kept: 1.0,
+            believed: 1.0,
         }
     }
 

@@ -184,7 +184,7 @@ fn launcher(job: &Job) -> Command {
     match &job.policy {
         Policy::Live(options) => {
             command.args(["live", "--platform"]).arg(session.join(PLATFORM));
-            // What the user says counts.
+            // The user's own sampling counts. How much is fast says the lab's `--fast`.
             let says = |name: &str| {
                 options.iter().any(|o| o.strip_prefix("--").is_some_and(|o| o.split('=').next() == Some(name)))
             };
@@ -196,9 +196,7 @@ fn launcher(job: &Job) -> Command {
                 }
             }
             // What is free of a node is never quite what was left free of it.
-            if let Some((_, bytes)) = job.limit.filter(|_| !says("fast")) {
-                command.args(["--fast".to_string(), bytes.to_string()]);
-            }
+            command.args(job.limit.iter().flat_map(|(_, bytes)| ["--fast".to_string(), bytes.to_string()]));
             command.args(options)
         }
         _ => command.arg("run").arg("--plan").arg(session.join(PLAN)),

@@ -117,7 +117,7 @@ impl Outlook<'_> {
                 Horizon::Phase if job.known => job.after.map(|(after, s)| (after.of(process, addr, r), s)),
                 _ => Some(Default::default()),
             },
-            kept: job.trust.share(self.engine.take(bytes, tier, 0)),
+            believed: job.trust.share(self.engine.take(bytes, tier, 0)),
         }
     }
 }
@@ -143,6 +143,25 @@ impl Prices {
 }
 
 impl Engine<'_> {
+    /// What lines cost in an interval in which so many are asked of each tier.
+    fn prices(&self, length_ns: f64, asked: &[Lines]) -> Prices {
+        let moment = Moment::new(length_ns, asked, &self.memories);
+        Prices::new(self.interval, moment, length_ns / 1e9, self.memories.len())
+    }
+
+    /// What in the interval that is over was brought by moves. `asked`: of each tier in an interval of this phase, as decisions go by.
+    pub(super) fn look_back(&mut self, length_ns: f64, asked: &[Lines]) {
+        let now = self.prices(length_ns, asked).now;
+        for job in &mut self.jobs {
+            let lines = |process: usize, addr: u64| {
+                let record = self.tables.get(process).and_then(|table| table.from(addr).next());
+                let own = record.filter(|(start, _)| *start == addr);
+                own.map_or_else(Lines::default, |(_, r)| job.course.latest(process, addr, r))
+            };
+            job.account.over(length_ns / 1e9, lines, |lines, from, to| now.gain(lines, from, to));
+        }
+    }
+
     /// The record that a move is of, and the share of it that moves.
     fn of_move(&self, horizon: Horizon, outlook: &Outlook<'_>, m: &Move) -> (Item, f64) {
         let process = m.process as usize;
@@ -302,8 +321,7 @@ impl Engine<'_> {
     /// Asks what is to be moved where. `asked`: of each tier in an interval of this phase. A single interval of a program that walks through its memory has
     /// other prices than the next, and what is dear in one of them would be moved back and forth.
     pub(super) fn decide(&mut self, now_ns: u64, length_ns: f64, asked: &[Lines], why: &str) {
-        let moment = Moment::new(length_ns, asked, &self.memories);
-        let prices = Prices::new(self.interval, moment, length_ns / 1e9, self.memories.len());
+        let prices = self.prices(length_ns, asked);
         let rooms = self.rooms();
         self.taken.over(rooms.iter().map(|room| room.used).sum());
         let taken = self.taken.lately();
