@@ -103,7 +103,7 @@ fn measure(pages: &str, start: u64, alone: bool) {
             println!("{pages} pages to node {to}: one call {pace:.0} MiB/s, longest wait {wait:.3} ms");
             let (steps, wait) = touched.moved(to, |start, bytes| {
                 for at in (start..start + bytes).step_by(HUGE as usize) {
-                    live::pages::send(me, &[(at, HUGE)], to, &[to]).expect("one may move one's own");
+                    live::pages::send(me, &[(at, HUGE)], to, |n| n == to).expect("one may move one's own");
                 }
             });
             let ratio = bare.as_secs_f64() / steps.as_secs_f64();

@@ -179,7 +179,7 @@ impl<'a> Engine<'a> {
         if let Some(fast) = options.fast {
             capacities[0] = capacities[0].min(fast.0);
         }
-        let places = tiers.iter().map(|t| Place { name: t.name.clone(), nodes: t.nodes.clone() }).collect::<Vec<_>>();
+        let places = tiers.iter().map(|t| Place::new(t.name.clone(), &t.nodes)).collect::<Vec<_>>();
         if places.len() < 2 {
             // What is assumed of its only memory does not matter.
             notes.clear();
@@ -405,7 +405,7 @@ impl<'a> Engine<'a> {
 
     fn tier_of(&self, node: i32) -> Option<usize> {
         let node = u32::try_from(node).ok()?;
-        self.places.iter().position(|p| p.nodes.contains(&node))
+        self.places.iter().position(|p| p.has(node))
     }
 
     fn refused(&mut self, process: usize, why: &Refused) {
@@ -1046,7 +1046,7 @@ mod tests {
             by_turns(true, 0, 90, turn, |engine, interval, at| {
                 // Where it is looked up in the next interval.
                 let nodes = if tried && (29..59).contains(&interval) { [0, 99] } else { [99, 0] };
-                engine.places.iter_mut().zip(nodes).for_each(|(place, node)| place.nodes = vec![node]);
+                engine.places.iter_mut().zip(nodes).for_each(|(place, node)| *place = Place::new(place.name.clone(), &[node]));
                 let before = turn(interval.saturating_sub(10));
                 engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n != at + before * 2 * MIB));
                 engine.alone = true;

@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn places() -> [Place; 2] {
-        ["dram", "cxl"].map(|n| Place { name: n.into(), nodes: vec![] })
+        ["dram", "cxl"].map(|n| Place::new(n.into(), &[]))
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::enforce::Move;
 use crate::pages::{self, Moved, Refused};
 use crate::table::{HUGE, PAGE};
-use platform::now;
+use platform::now::Node;
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -12,24 +12,35 @@ use std::time::Instant;
 const TOGETHER: u64 = pages::STEP as u64 * PAGE;
 
 /// One of the platform's tiers, as the kernel knows it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Place {
     /// Its name.
     pub name: String,
-    /// Its nodes.
-    pub nodes: Vec<u32>,
+    nodes: Vec<Node>,
 }
 
 impl Place {
+    /// A tier of this name and of these nodes.
+    pub fn new(name: String, nodes: &[u32]) -> Place {
+        Place { name, nodes: nodes.iter().map(|n| Node::new(*n)).collect() }
+    }
+
+    /// Whether a node is one of its own.
+    pub fn has(&self, node: u32) -> bool {
+        self.nodes.iter().any(|n| n.number() == node)
+    }
+
     /// The node that has most memory free.
     fn emptiest(&self) -> u32 {
-        let free = |node: &&u32| now::free(**node).unwrap_or_default();
-        self.nodes.iter().max_by_key(free).copied().unwrap_or(0)
+        match &self.nodes[..] {
+            [only] => only.number(),
+            nodes => nodes.iter().max_by_key(|n| n.free().unwrap_or_default()).map_or(0, Node::number),
+        }
     }
 
     /// Free memory of all its nodes.
     pub fn free(&self) -> u64 {
-        self.nodes.iter().filter_map(|n| now::free(*n)).map(|bytes| bytes.0).sum()
+        self.nodes.iter().filter_map(Node::free).map(|bytes| bytes.0).sum()
     }
 }
 
@@ -200,7 +211,7 @@ impl Mover {
         place: &Place,
     ) -> Result<(Vec<Moved>, u64), (usize, Refused)> {
         let began = Instant::now();
-        let all = pages::send(pid, stretches, node, &place.nodes).map_err(|e| (process, e))?;
+        let all = pages::send(pid, stretches, node, |n| place.has(n)).map_err(|e| (process, e))?;
         let took_ns = began.elapsed().as_nanos() as u64;
         let moved: u64 = all.iter().map(|m| m.moved).sum();
         if moved > 0 {
@@ -260,7 +271,7 @@ mod tests {
         let at = (map.as_ptr() as u64).next_multiple_of(HUGE);
         let me = std::process::id() as i32;
         let node = pages::look(me, &[at]).expect("one may look at oneself")[0] as u32;
-        let places = [Place { name: "dram".into(), nodes: vec![node] }];
+        let places = [Place::new("dram".into(), &[node])];
         assert!(places[0].free() > 0);
         let mut mover = Mover::default();
         mover.set(vec![what(0, at, 4 << 20), what(1, 0, 4096)]);
@@ -283,7 +294,7 @@ mod tests {
         let at = (map.as_ptr() as u64).next_multiple_of(PAGE);
         let me = std::process::id() as i32;
         let node = pages::look(me, &[at]).expect("one may look at oneself")[0] as u32;
-        let places = [0, 1].map(|n| Place { name: format!("tier {n}"), nodes: vec![node] });
+        let places = [0, 1].map(|n| Place::new(format!("tier {n}"), &[node]));
         let swap = |n: u64| {
             let away = Move { to: 1, ..what(0, at + (2 * n + 1) * 8192, 8192) };
             [away, Move { from: 1, ..what(0, at + 2 * n * 8192, 8192) }]
@@ -306,7 +317,7 @@ mod tests {
 
     #[test]
     fn room_that_was_made_is_waited_with() {
-        let places = [0, 1].map(|node| Place { name: format!("tier {node}"), nodes: vec![node] });
+        let places = [0, 1].map(|node| Place::new(format!("tier {node}"), &[node]));
         // So large that each is moved for itself.
         let (away, up) = (Move { to: 1, ..what(0, 0, HUGE) }, Move { from: 1, ..what(0, HUGE, HUGE) });
         let mut mover = Mover::default();

@@ -24,12 +24,12 @@ pub struct Moved {
     pub full: bool,
 }
 
-/// Moves what is present of some stretches of memory to a node, and looks where it is; gives what came of each, without those after one for which the kernel found no memory. `fine`: it
-/// is there already if it is on any of these. A stretch is the address of a page and bytes; all together are to be 2 MiB at most.
-pub fn send(pid: i32, stretches: &[(u64, u64)], to: u32, fine: &[u32]) -> Result<Vec<Moved>, Refused> {
+/// Moves what is present of some stretches of memory to a node, and looks where it is; gives what came of each, without those after one for which the kernel found no memory. `fine`: whether
+/// it is there already if it is on this node. A stretch is the address of a page and bytes; all together are to be 2 MiB at most.
+pub fn send(pid: i32, stretches: &[(u64, u64)], to: u32, fine: impl Fn(u32) -> bool) -> Result<Vec<Moved>, Refused> {
     let pages = |(start, bytes): &(u64, u64)| (*start..start.saturating_add(*bytes)).step_by(PAGE as usize);
     let all: Vec<u64> = stretches.iter().flat_map(pages).collect();
-    let is_there = |node: i32| u32::try_from(node).is_ok_and(|n| fine.contains(&n));
+    let is_there = |node: i32| u32::try_from(node).is_ok_and(&fine);
     let lacks = |nodes: &[i32]| nodes.iter().any(|n| *n >= 0 && !is_there(*n));
     let before = look(pid, &all)?;
     let whole = matches!(stretches, [(start, HUGE)] if start % HUGE == 0);
@@ -87,12 +87,12 @@ mod tests {
         let node = look(pid, &[at]).expect("one may look at oneself")[0];
         assert!(node >= 0);
         let stretches = [(at, 1 << 20), (at + (2 << 20), PAGE), (at + PAGE, 2 * PAGE)];
-        let moved = send(pid, &stretches, node as u32, &[node as u32]).expect("it is there already");
+        let moved = send(pid, &stretches, node as u32, |n| n == node as u32).expect("it is there already");
         assert!(moved.iter().all(|m| (m.there, m.moved, m.full) == (m.present, 0, false)));
         assert!(
             matches!(moved[..], [Moved { present: 255.., .. }, Moved { present: 0, .. }, Moved { present: 2, .. }]),
             "{moved:?}"
         );
-        assert_eq!(send(i32::MAX, &[(at, PAGE)], 0, &[]), Err(Refused::Gone));
+        assert_eq!(send(i32::MAX, &[(at, PAGE)], 0, |_| false), Err(Refused::Gone));
     }
 }

@@ -3,15 +3,42 @@
 //! (A platform's `free` is another figure: it counts the page cache, which the kernel gives up only when it has to.)
 
 use model::Bytes;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
-/// Free memory of a node, as the kernel says it; `None` if it does not.
-pub fn free(node: u32) -> Option<Bytes> {
-    match std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo")) {
-        Ok(text) => free_in(&text),
+/// A node of which it is asked again and again what is free: the kernel's file that says it stays open.
+#[derive(Debug)]
+pub struct Node {
+    number: u32,
+    file: Option<File>,
+}
+
+impl Node {
+    /// The node of this number, which need not be there.
+    pub fn new(number: u32) -> Node {
+        let file = File::open(format!("/sys/devices/system/node/node{number}/meminfo"));
         // A kernel without NUMA has one node, and no files of it.
-        Err(_) if node == 0 => free_in(&std::fs::read_to_string("/proc/meminfo").ok()?),
-        Err(_) => None,
+        let file = file.or_else(|e| if number == 0 { File::open("/proc/meminfo") } else { Err(e) });
+        Node { number, file: file.ok() }
     }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Free memory, as the kernel says it; `None` if it does not.
+    pub fn free(&self) -> Option<Bytes> {
+        // It is in the second line.
+        let mut text = [0; 256];
+        let length = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
+        free_in(&String::from_utf8_lossy(&text[..length]))
+    }
+}
+
+/// Free memory of a node, asked once.
+pub fn free(node: u32) -> Option<Bytes> {
+    Node::new(node).free()
 }
 
 /// Reads `Node 0 MemFree:  1024 kB`.

@@ -294,8 +294,8 @@ fn follow(watch: &mut Watch<'_>, child: &mut Child) -> Result<ExitStatus, Error>
     let ended = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) });
     let mut status: Option<(ExitStatus, Instant)> = None;
     loop {
-        watch.rest(status.is_none().then_some(()).and(ended.as_ref()).map(AsFd::as_fd));
-        if status.is_none() {
+        let said = watch.rest(status.is_none().then_some(()).and(ended.as_ref()).map(AsFd::as_fd));
+        if status.is_none() && (said || ended.is_none()) {
             let ended = child.try_wait().map_err(|e| Error(format!("cannot wait for the program: {e}")))?;
             status = ended.map(|s| (s, Instant::now()));
         }

@@ -203,6 +203,7 @@ pub struct Watch<'a> {
     /// Misses of processes that have not reported so far: before its runtime is there, a process is being loaded.
     unreported: Vec<(u32, Miss)>,
     layouts: Layouts,
+    /// When it is looked for new processes, if none rings before.
     next_look: Instant,
     next_reading: Option<Instant>,
     /// Rows that the current round of readings has given the profile.
@@ -276,16 +277,18 @@ impl<'a> Watch<'a> {
         self.processes.iter().filter(|p| !p.over).count()
     }
 
-    /// Waits until there is something to do, there is something on `other`, or it is time to look.
-    pub fn rest(&mut self, other: Option<BorrowedFd<'_>>) {
+    /// Waits until there is something to do, there is something on `other`, or it is time to look. Returns whether there is something on `other`.
+    pub fn rest(&mut self, other: Option<BorrowedFd<'_>>) -> bool {
         if self.standing {
             std::thread::sleep(STANDING_PAUSE);
         }
         let longest = self.outside.as_ref().map_or(IDLE_PERIOD, |sampler| sampler.interval()).min(self.sink.interval());
         let Pace { period, more } = self.pace;
-        if self.wait(other, if more { Duration::ZERO } else { period.min(longest) }) {
+        let (rang, said) = self.wait(other, if more { Duration::ZERO } else { period.min(longest) });
+        if rang {
             self.next_look = Instant::now();
         }
+        said
     }
 
     /// Looks at everything once.
@@ -315,8 +318,9 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Sleeps until a doorbell rings, there is something on `other`, or the time is over. Returns whether a doorbell rang.
-    fn wait(&self, other: Option<BorrowedFd<'_>>, period: Duration) -> bool {
+    /// Sleeps until a doorbell rings, there is something on `other`, or the time is over. Returns whether a doorbell rang, and whether there is something on
+    /// `other`.
+    fn wait(&self, other: Option<BorrowedFd<'_>>, period: Duration) -> (bool, bool) {
         let bells = self.sessions.iter().map(|s| s.doorbell().as_raw_fd());
         let mut fds: Vec<_> = bells
             .chain(other.map(|fd| fd.as_raw_fd()))
@@ -326,7 +330,8 @@ impl<'a> Watch<'a> {
         // SAFETY: valid pollfds and timespec, no signal mask.
         unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &timeout, std::ptr::null()) };
         let rung = self.sessions.iter().zip(&fds).filter(|(_, fd)| fd.revents != 0);
-        rung.map(|(session, _)| session.answer_bell()).count() > 0
+        let rang = rung.map(|(session, _)| session.answer_bell()).count() > 0;
+        (rang, fds.get(self.sessions.len()).is_some_and(|fd| fd.revents != 0))
     }
 
     fn now(&self) -> u64 {
@@ -335,7 +340,7 @@ impl<'a> Watch<'a> {
 
     /// Once around: new processes, all rings, readings that are due. Returns how full the fullest ring was.
     fn cycle(&mut self) -> f64 {
-        if self.outside.is_none() || Instant::now() >= self.next_look {
+        if Instant::now() >= self.next_look {
             self.look_for_processes();
             self.next_look = Instant::now() + PERIOD;
         }
@@ -518,7 +523,7 @@ impl<'a> Watch<'a> {
         });
         // A process rings before it has its first object: it may have come since the last look.
         let before = self.processes.len();
-        if !unknown.is_empty() && self.wait(None, Duration::ZERO) {
+        if !unknown.is_empty() && self.wait(None, Duration::ZERO).0 {
             self.look_for_processes();
             self.processes[before..].iter_mut().for_each(|p| {
                 p.drain(false);
