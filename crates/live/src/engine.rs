@@ -1046,7 +1046,8 @@ mod tests {
             by_turns(true, 0, 90, turn, |engine, interval, at| {
                 // Where it is looked up in the next interval.
                 let nodes = if tried && (29..59).contains(&interval) { [0, 99] } else { [99, 0] };
-                engine.places.iter_mut().zip(nodes).for_each(|(place, node)| *place = Place::new(place.name.clone(), &[node]));
+                let places = engine.places.iter_mut().zip(nodes);
+                places.for_each(|(place, node)| *place = Place::new(place.name.clone(), &[node]));
                 let before = turn(interval.saturating_sub(10));
                 engine.tables[0].iter_mut().for_each(|(n, r)| r.tier = u8::from(n != at + before * 2 * MIB));
                 engine.alone = true;
