@@ -36,7 +36,7 @@ impl Node {
     }
 }
 
-/// Free memory of a node, asked once.
+/// Free memory of a node, asked once: for a library, which keeps no descriptors in a program that may close them.
 pub fn free(node: u32) -> Option<Bytes> {
     Node::new(node).free()
 }

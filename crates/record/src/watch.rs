@@ -136,6 +136,14 @@ struct Pace {
     more: bool,
 }
 
+/// Why a wait was over; neither: its time was.
+struct Woken {
+    /// A doorbell rang.
+    bell: bool,
+    /// There is something on the other descriptor.
+    other: bool,
+}
+
 /// A process under observation.
 struct Process {
     /// Its session stands: times are those of CLOCK_MONOTONIC.
@@ -284,11 +292,11 @@ impl<'a> Watch<'a> {
         }
         let longest = self.outside.as_ref().map_or(IDLE_PERIOD, |sampler| sampler.interval()).min(self.sink.interval());
         let Pace { period, more } = self.pace;
-        let (rang, said) = self.wait(other, if more { Duration::ZERO } else { period.min(longest) });
-        if rang {
+        let woken = self.wait(other, if more { Duration::ZERO } else { period.min(longest) });
+        if woken.bell {
             self.next_look = Instant::now();
         }
-        said
+        woken.other
     }
 
     /// Looks at everything once.
@@ -318,9 +326,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Sleeps until a doorbell rings, there is something on `other`, or the time is over. Returns whether a doorbell rang, and whether there is something on
-    /// `other`.
-    fn wait(&self, other: Option<BorrowedFd<'_>>, period: Duration) -> (bool, bool) {
+    /// Sleeps until a doorbell rings, there is something on `other`, or the time is over.
+    fn wait(&self, other: Option<BorrowedFd<'_>>, period: Duration) -> Woken {
         let bells = self.sessions.iter().map(|s| s.doorbell().as_raw_fd());
         let mut fds: Vec<_> = bells
             .chain(other.map(|fd| fd.as_raw_fd()))
@@ -330,8 +337,8 @@ impl<'a> Watch<'a> {
         // SAFETY: valid pollfds and timespec, no signal mask.
         unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, &timeout, std::ptr::null()) };
         let rung = self.sessions.iter().zip(&fds).filter(|(_, fd)| fd.revents != 0);
-        let rang = rung.map(|(session, _)| session.answer_bell()).count() > 0;
-        (rang, fds.get(self.sessions.len()).is_some_and(|fd| fd.revents != 0))
+        let bell = rung.map(|(session, _)| session.answer_bell()).count() > 0;
+        Woken { bell, other: fds.get(self.sessions.len()).is_some_and(|fd| fd.revents != 0) }
     }
 
     fn now(&self) -> u64 {
@@ -523,7 +530,7 @@ impl<'a> Watch<'a> {
         });
         // A process rings before it has its first object: it may have come since the last look.
         let before = self.processes.len();
-        if !unknown.is_empty() && self.wait(None, Duration::ZERO).0 {
+        if !unknown.is_empty() && self.wait(None, Duration::ZERO).bell {
             self.look_for_processes();
             self.processes[before..].iter_mut().for_each(|p| {
                 p.drain(false);
