@@ -5,10 +5,14 @@ use crate::daemon::{Daemon, session, until};
 use hearth_tests::{Room, hearth, is_root, not_tested, program, run, run_as_nobody, spawn, wait, workspace};
 use serde_json::Value;
 use std::fs;
+use std::mem::offset_of;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use wire::process::Header;
+use wire::session::PROCESS_SUFFIX;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const NOBODY: u64 = 65534;
@@ -206,6 +210,17 @@ fn a_process_that_is_anothers_is_left_alone_whatever_is_said_of_it() {
     assert_eq!(said(&daemon.status(&room))[0]["user"], NOBODY);
     assert_eq!(daemon.programs(&room), []);
     assert!(!forged.exists(), "it is of no use to anybody");
+    // The same of a process that is no more: nobody can tell whose it was, and there is nothing to say.
+    let mut over = Command::new("true").spawn().expect("true");
+    over.wait().expect("its end");
+    run(Command::new("cp").arg("--sparse=always").args([&file, &before])).expect(0);
+    run(Command::new("chown").arg("65534:65534").arg(&before)).expect(0);
+    let named = fs::File::options().write(true).open(&before).expect("opening");
+    named.write_all_at(&over.id().to_ne_bytes(), offset_of!(Header, pid) as u64).expect("writing");
+    let forged = theirs.join(format!("{}.0{PROCESS_SUFFIX}", over.id()));
+    fs::rename(&before, &forged).expect("another name");
+    until("it is of no use either", || !forged.exists());
+    assert_eq!(said(&daemon.status(&room)).len(), 1);
     fs::write(other_room.path("over"), "").expect("writing");
     assert_eq!(wait(roots, LIMIT).expect(0).stdout, "0 bytes wrong\n");
     daemon.stop(&room);

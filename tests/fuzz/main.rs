@@ -16,6 +16,8 @@ use record::rings::ProcessFile;
 use record::session::Session;
 use record::watch::Watch;
 use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +27,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use wire::event::{Event, Kind, MAX_BUILD_ID, MAX_PATH, MAX_SLOTS, SLOT_WORDS, Stamped, decode, encode};
 use wire::process::{FILE_BYTES, HEADER_BYTES, Header, MAGIC, RING_BYTES, Ring, header, state};
-use wire::session::{CONFIG_MAGIC, Config, PROCESS_SUFFIX, flags};
+use wire::session::{CONFIG_MAGIC, Config, DOORBELL, PROCESS_SUFFIX, flags};
 
 /// An input that takes longer than this has hung a reader.
 const HUNG: Duration = Duration::from_secs(20);
@@ -331,7 +333,7 @@ fn process_files() {
         let (watch, number, found) = &mut *state.borrow_mut();
         *number += 1;
         let path = dir.join(format!("{me}.{number}{PROCESS_SUFFIX}"));
-        let file = std::fs::File::create(&path).unwrap();
+        let file = File::create(&path).unwrap();
         file.set_len(FILE_BYTES as u64).unwrap();
         file.write_all_at(&bytes[..bytes.len().min(HEADER_BYTES + RING_BYTES)], 0).unwrap();
         // Else it would not be looked into.
@@ -347,6 +349,9 @@ fn process_files() {
                 *found += reader.mappings().map_or(0, |all| all.len() as u64);
             }
         }
+        // Else it would not look for files before its time.
+        File::options().write(true).open(dir.join(DOORBELL)).unwrap().write_all(&[1]).unwrap();
+        watch.rest(None);
         (0..3).for_each(|_| watch.look_around());
         file.write_all_at(&state::ENDED.to_ne_bytes(), offset_of!(Header, state) as u64).unwrap();
         watch.look_around();

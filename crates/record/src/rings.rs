@@ -159,6 +159,8 @@ pub struct ProcessFile {
 pub enum NotYet {
     /// Its header is not written yet.
     Starting,
+    /// The process has ended before anybody looked: whether it was the owner's cannot be told any more, and there is nothing to do to it.
+    Over,
     /// It never will be: the sentence says why.
     Never(String),
 }
@@ -213,6 +215,9 @@ impl ProcessFile {
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process.pid(), 0) };
         // SAFETY: a descriptor just made and owned by nobody else.
         process.alive = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) });
+        if owner != Owner::me() && process.gone() {
+            return Err(NotYet::Over);
+        }
         if !process.is_owners() {
             let (path, pid, uid) = (process.path.display(), process.pid, owner.uid);
             return Err(NotYet::Never(format!("{path}: process {pid} is not one of user {uid}'s; it is left alone")));

@@ -571,7 +571,8 @@ impl<'a> Watch<'a> {
                     continue;
                 }
                 match ProcessFile::open(&self.sessions[session].dir().join(&of.1), self.sessions[session].owner()) {
-                    Err(NotYet::Starting) => {}
+                    // The file of one that is over is removed with the attempt.
+                    Err(NotYet::Starting | NotYet::Over) => {}
                     Err(NotYet::Never(why)) => {
                         there.insert(of.clone());
                         self.known.insert(of);
