@@ -235,8 +235,10 @@ fn control_groups_of_programs_are_respected() {
         in_group tight; tight=$!
         until_so '"$hearth" status --socket d.sock | grep -q "does not permit"'
         until_so '[ $(awk "/^RssAnon/ { print \$2 }" /proc/$tight/status) -ge 37888 ]'
-        sleep 1
-        "$hearth" top --once --json --socket d.sock > objects.txt
+        for turn in 1 2 3 4; do
+          sleep 0.8
+          "$hearth" top --once --json --socket d.sock >> objects.txt
+        done
         echo $(fast $slow) $(fast $tight) > pages.txt
         echo $(cat $groups/tight/memory.current $groups/tight/memory.max) > charged.txt
         cat $groups/tight/memory.events > events.txt
@@ -253,11 +255,17 @@ fn control_groups_of_programs_are_respected() {
     let pids = told(&lab, "pid").concat();
     let note = format!("process {}: the kernel does not permit to move the pages", pids[0]);
     assert!(status.contains(&note) && status.contains("its cpuset lacks a node"), "{status}");
-    let all: Value = serde_json::from_str(&printed(&lab, "objects").stdout).expect("JSON");
-    let objects = all["objects"].as_array().expect("objects");
-    let hot = objects.iter().filter(|o| o["pid"] == pids[1] as u64 && o["misses_per_second"].as_f64() > Some(10_000.0));
-    let places: Vec<&Value> = hot.map(|piece| &piece["resident"]).collect();
-    assert!(places.len() >= 5 && places.iter().all(|bytes| bytes[1] == 0), "12 MiB are hot: {places:?}");
+    let shown = printed(&lab, "objects").stdout;
+    let places = serde_json::Deserializer::from_str(&shown).into_iter::<Value>().map(|all| -> Vec<Value> {
+        let all = all.expect("JSON");
+        let hot = |o: &&Value| o["pid"] == pids[1] as u64 && o["misses_per_second"].as_f64() > Some(10_000.0);
+        let objects = all["objects"].as_array().expect("objects").iter().filter(hot);
+        objects.map(|piece| piece["resident"].clone()).collect()
+    });
+    let places: Vec<Vec<Value>> = places.collect();
+    // Perhaps not the first time: it may still be moving, or not know all of them yet.
+    let there = |hot: &Vec<Value>| hot.len() >= 5 && hot.iter().all(|bytes| bytes[1] == 0);
+    assert!(places.iter().any(there), "12 MiB are hot: {places:?}");
     assert!(events.contains("oom_kill 0\n"), "{events}");
     // 37 MiB of its own memory, which it had, and what the kernel and Hearth need for it.
     assert!(charged[0] >= f64::from(37 << 20) && charged[0] <= charged[1], "{charged:?}");
