@@ -4,6 +4,7 @@ use crate::bad_input::one_sentence;
 use crate::daemon::{Daemon, session, until};
 use hearth_tests::{Room, hearth, is_root, not_tested, program, run, run_as_nobody, spawn, wait, workspace};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
@@ -193,12 +194,22 @@ fn a_process_that_is_anothers_is_left_alone_whatever_is_said_of_it() {
     let files = fs::read_dir(session(&other, &other_room)).expect("the session").flatten().map(|f| f.path());
     let is_its = |path: &PathBuf| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&begins));
     let file = files.into_iter().find(is_its).expect("its file");
-    let forged = theirs.join(file.file_name().expect("a name"));
-    // Complete before it is there.
     let before = theirs.join("forged");
-    run(Command::new("cp").arg("--sparse=always").args([&file, &before])).expect(0);
-    run(Command::new("chown").arg("65534:65534").arg(&before)).expect(0);
-    fs::rename(&before, &forged).expect("another name");
+    // Complete before it is there.
+    let forge = |pid: u32, name: &OsStr| {
+        run(Command::new("cp").arg("--sparse=always").args([&file, &before])).expect(0);
+        run(Command::new("chown").arg("65534:65534").arg(&before)).expect(0);
+        let open = fs::File::options().write(true).open(&before).expect("opening");
+        open.write_all_at(&pid.to_ne_bytes(), offset_of!(Header, pid) as u64).expect("writing");
+        fs::rename(&before, theirs.join(name)).expect("another name");
+        theirs.join(name)
+    };
+    // First one of a process that is no more: nobody can tell whose it was, and there is nothing to say.
+    let mut ended = Command::new("true").spawn().expect("true");
+    ended.wait().expect("its end");
+    let of_none = forge(ended.id(), format!("{}.0{PROCESS_SUFFIX}", ended.id()).as_ref());
+    until("it is of no use to anybody", || !of_none.exists());
+    let forged = forge(roots.id(), file.file_name().expect("a name"));
     let said = |status: &Value| -> Vec<Value> {
         let notes = status["notes"].as_array().expect("notes").iter();
         notes
@@ -207,20 +218,10 @@ fn a_process_that_is_anothers_is_left_alone_whatever_is_said_of_it() {
             .collect()
     };
     until("it is seen", || !said(&daemon.status(&room)).is_empty());
-    assert_eq!(said(&daemon.status(&room))[0]["user"], NOBODY);
+    let notes = said(&daemon.status(&room));
+    assert_eq!((notes.len(), &notes[0]["user"]), (1, &NOBODY.into()), "{notes:?}");
     assert_eq!(daemon.programs(&room), []);
-    assert!(!forged.exists(), "it is of no use to anybody");
-    // The same of a process that is no more: nobody can tell whose it was, and there is nothing to say.
-    let mut over = Command::new("true").spawn().expect("true");
-    over.wait().expect("its end");
-    run(Command::new("cp").arg("--sparse=always").args([&file, &before])).expect(0);
-    run(Command::new("chown").arg("65534:65534").arg(&before)).expect(0);
-    let named = fs::File::options().write(true).open(&before).expect("opening");
-    named.write_all_at(&over.id().to_ne_bytes(), offset_of!(Header, pid) as u64).expect("writing");
-    let forged = theirs.join(format!("{}.0{PROCESS_SUFFIX}", over.id()));
-    fs::rename(&before, &forged).expect("another name");
-    until("it is of no use either", || !forged.exists());
-    assert_eq!(said(&daemon.status(&room)).len(), 1);
+    assert!(!forged.exists(), "nor is this one");
     fs::write(other_room.path("over"), "").expect("writing");
     assert_eq!(wait(roots, LIMIT).expect(0).stdout, "0 bytes wrong\n");
     daemon.stop(&room);

@@ -215,10 +215,10 @@ impl ProcessFile {
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, process.pid(), 0) };
         // SAFETY: a descriptor just made and owned by nobody else.
         process.alive = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) });
-        if owner != Owner::me() && process.gone() {
-            return Err(NotYet::Over);
-        }
         if !process.is_owners() {
+            if process.gone() {
+                return Err(NotYet::Over);
+            }
             let (path, pid, uid) = (process.path.display(), process.pid, owner.uid);
             return Err(NotYet::Never(format!("{path}: process {pid} is not one of user {uid}'s; it is left alone")));
         }
