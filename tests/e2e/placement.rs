@@ -111,6 +111,23 @@ fn a_full_tier_falls_back_and_says_so() {
 }
 
 #[test]
+fn what_was_freed_takes_no_room_in_a_full_tier() {
+    let room = Room::new();
+    let command = [&*program("roomy")];
+    room.record(&["--sampler", "none"], "p.hearth", &command).expect(0);
+    // All that it allocates is planned for the fast tier.
+    let text = room.hearth(&["plan", "p.hearth", "--policy", "first-served", "--fast", "1GiB"]).expect(0).stdout;
+    let start = text.find("\n[[tier]]").expect("tiers");
+    let end = ["\n[[module]]", "\n[[site]]"].iter().filter_map(|table| text.find(table)).min().expect("sites");
+    let tiers = "\n[[tier]]\nname = \"fast\"\nbudget = \"32 MiB\"\n\n[[tier]]\nname = \"slow\"\n";
+    fs::write(room.path("plan.toml"), [&text[..start], tiers, &text[end..]].concat()).expect("writing the plan");
+    let landing = landed(&room, &command, "used\n");
+    let placed = |tier: usize| landing.sites.iter().map(|s| s.placed[tier].0).sum::<u64>();
+    assert!(placed(0) >= (24 + 28 << 20) + (17 << 19) && placed(1) == 0, "{landing:?}");
+    assert_eq!(landing.tiers[0].fell_back, 0, "{landing:?}");
+}
+
+#[test]
 fn a_tier_of_files_keeps_parent_and_children_apart() {
     let room = Room::new();
     let command = [&*program("forks")];

@@ -4,10 +4,10 @@
 //! they seldom meet on a lock; the arenas' bookkeeping does not lie in their tier (`metadata_use_hooks` off), but with the
 //! runtime's own ([`sys::at_home`]). jemalloc never gives address space back (`dalloc` refuses): it keeps and reuses what it was given.
 
-use crate::{plan, range, sandbox, sys};
+use crate::{kept, plan, range, sandbox, sys};
 use core::ffi::{CStr, c_uint, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use tikv_jemalloc_sys as je;
 use wire::process::MAX_TIERS;
 
@@ -17,10 +17,10 @@ pub const PAGE: usize = 4096;
 const ARENAS: usize = 32;
 /// Largest step by which an arena grows at once: bounds what a tier holds without using it.
 const GROW_LIMIT: usize = 64 << 20;
-/// A freed object of this size goes back to the kernel at once; smaller ones wait for the next, up to a second. As in glibc's
+/// A freed object of this size goes back to the kernel at once; smaller ones wait for the next ([`crate::kept`]). As in glibc's
 /// heap (M_MMAP_THRESHOLD grows to 32 MiB, M_TRIM_THRESHOLD to twice that); jemalloc's own 8 MiB make programs that work with
 /// large temporaries fault in the same pages over and over.
-const RETURNED_AT_ONCE: usize = 64 << 20;
+pub const RETURNED_AT_ONCE: usize = 64 << 20;
 const HUGE: usize = 2 << 20;
 /// Smallest object whose pages are moved rather than copied.
 const MOVED_FROM: usize = 256 << 10;
@@ -244,6 +244,7 @@ pub fn allocate(tier: usize, number: u32, size: usize, align: usize, zero: bool)
         release(at as usize);
         return null_mut();
     }
+    kept::begins(at as usize, size);
     at.cast()
 }
 
@@ -316,30 +317,35 @@ pub fn move_pages(from: usize, to: usize) -> Moved {
     if again { Moved::No } else { Moved::Lost }
 }
 
-/// Lets jemalloc give back to the kernel what was freed up to a second ago (`dirty_decay_ms`), a little at a time. By itself it looks
-/// at the clock every thousandth call only, and an object is many pages here: a program could end before, having kept all it freed.
-/// `now`: ns of any clock that goes on.
-pub fn keep_lean(now: u64) {
-    const EVERY_NS: u64 = 50_000_000;
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let next = NEXT.load(Relaxed);
-    if now >= next && NEXT.compare_exchange(next, now + EVERY_NS, Relaxed, Relaxed).is_ok() {
-        // 4096 is all arenas (MALLCTL_ARENAS_ALL). It waits for nobody who is at it.
-        // SAFETY: a documented name without values.
-        unsafe { je::mallctl(c"arena.4096.decay".as_ptr(), null_mut(), null_mut(), null_mut(), 0) };
+/// Gives all that was freed of a tier back to the kernel.
+pub fn give_back_freed(tier: usize) {
+    let indices = INDEX.get(tier).into_iter().flatten().map(|slot| slot.load(Acquire));
+    indices.filter(|&index| index != 0).for_each(|index| tell(c"arena.0.purge", index - 1));
+}
+
+/// Lets jemalloc give back what is due by its own decay. By itself it looks at the clock every thousandth call only, and an object is many pages here.
+pub fn decay() {
+    // All arenas (MALLCTL_ARENAS_ALL). It waits for nobody who is at it.
+    tell(c"arena.0.decay", 4096);
+}
+
+/// Has an arena do something, by its name for arena 0.
+fn tell(name: &CStr, index: u32) {
+    let mut mib = [0usize; 3];
+    let mut len = mib.len();
+    // SAFETY: a documented name, its three-part index, and no value.
+    unsafe {
+        if je::mallctlnametomib(name.as_ptr(), mib.as_mut_ptr(), &mut len) == 0 {
+            mib[1] = index as usize;
+            je::mallctlbymib(mib.as_ptr(), len, null_mut(), null_mut(), null_mut(), 0);
+        }
     }
 }
 
-/// Gives an object's pages back to the kernel before its end, if it is larger than any that was freed before: the next one that large may never come,
-/// and what comes then may belong where they are. glibc does so too (it unmaps what it has mapped, and maps no more that is so small: M_MMAP_THRESHOLD).
+/// Gives an object's pages back to the kernel before its end.
 pub fn give_back(addr: usize, bytes: usize) {
-    static LARGEST: AtomicUsize = AtomicUsize::new(128 << 10);
-    if bytes <= LARGEST.load(Relaxed) || bytes >= RETURNED_AT_ONCE {
-        return;
-    }
-    LARGEST.fetch_max(bytes, Relaxed);
     if !plan::is_file(range::tier_of(addr)) && !sandbox::silent() {
-        // SAFETY: the pages of an object that its program has freed. Refused, they are kept for a second, as others are.
+        // SAFETY: the pages of an object that its program has freed. Refused, they are kept, as others are.
         unsafe { sys::call3(libc::SYS_madvise, addr, size_class(bytes), libc::MADV_DONTNEED as usize) };
     }
 }

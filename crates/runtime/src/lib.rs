@@ -6,7 +6,7 @@
 //! [`sampler`] watches which objects are touched.
 //!
 //! [`mapping`]: the program's own anonymous mappings, which are objects too. [`statics`]: variables that the plan names.
-//! [`regions`]: parallel regions, which phases begin with; [`mover`]: what a phase moves. [`split`]: objects that lie in two tiers. [`recent`]: memory that was freed just now. [`small`]: objects smaller than a page, in blocks of their site.
+//! [`regions`]: parallel regions, which phases begin with; [`mover`]: what a phase moves. [`split`]: objects that lie in two tiers. [`recent`]: memory that was freed just now; [`kept`]: how much of the rest is kept for what comes. [`small`]: objects smaller than a page, in blocks of their site.
 //! [`allowance`]: how much time these may take. [`seats`]: numbers of threads, so that what is kept by them needs no lock; [`sums`]: how much lies in each tier.
 //! [`told`]: what the program says in code.
 //! [`python`]: lines of Python in place of the interpreter's frames.
@@ -32,6 +32,7 @@ pub mod foreign;
 pub mod fork;
 pub mod heap;
 pub mod interpose;
+pub mod kept;
 pub mod limit;
 pub mod manage;
 pub mod mapping;

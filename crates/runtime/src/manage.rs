@@ -10,7 +10,8 @@ use crate::sites::{self, Site};
 use crate::stack::Asker;
 use crate::tls::{self, Thread};
 use crate::{
-    mover, phases, plan, process, python, range, recent, regions, sampler, small, split, stack, statics, sys, told,
+    kept, mover, phases, plan, process, python, range, recent, regions, sampler, small, split, stack, statics, sys,
+    told,
 };
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use wire::event::{Event, Kind};
@@ -187,7 +188,7 @@ fn refused() -> *mut u8 {
 fn enter(thread: &Thread, addr: usize, object: Object, site: &Site, tier: usize, realloc: bool) {
     open(addr, object, seats::of(thread));
     let (at, bytes, id) = (addr as u64, object.bytes as u64, site.id.load(Relaxed));
-    heap::keep_lean(process::publish_birth(thread, at, bytes, id, tier as u8, realloc));
+    kept::look(process::publish_birth(thread, at, bytes, id, tier as u8, realloc));
     process::count_managed(thread, bytes);
     phases::allocated(site);
     sampler::guard::pass_by(&thread.step);
@@ -360,7 +361,7 @@ fn release(addr: usize) {
     let Some(object) = close(addr, seat) else { return };
     if let Some(thread) = thread {
         sampler::guard::pass_by(&thread.step);
-        heap::keep_lean(process::publish_end(thread, addr as u64));
+        kept::look(process::publish_end(thread, addr as u64));
     }
     if let Some(site) = sites::at(object.site).filter(|_| object.split) {
         split::unbind(site.target(), addr, object.bytes);
@@ -368,7 +369,7 @@ fn release(addr: usize) {
     if object.moved.is_some() {
         mover::clear(addr, object.bytes);
     }
-    heap::give_back(addr, object.bytes);
+    kept::ends(addr, object.bytes);
     recent::release(addr, object.bytes, seat);
 }
 
@@ -453,6 +454,7 @@ fn move_within(thread: &Thread, addr: usize, within: usize, size: usize) -> *mut
         }
     }
     process::publish_end(thread, addr as u64);
+    kept::moved(addr, size);
     heap::release(addr);
     new
 }

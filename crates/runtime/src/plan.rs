@@ -3,7 +3,7 @@
 
 use crate::seats::Seat;
 use crate::sums::Sums;
-use crate::{heap, process, range, sandbox, sys};
+use crate::{heap, kept, process, range, sandbox, sys};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use wire::image::{Image, Source, Target};
 use wire::process::MAX_TIERS;
@@ -62,16 +62,18 @@ pub fn order(tier: usize) -> impl Iterator<Item = usize> {
 
 /// Counts bytes into a tier. `by`: the calling thread's seat, if it is at hand.
 pub fn count_in(by: Option<Seat>, tier: usize, bytes: usize) {
-    LIVE.add(by, tier, bytes as isize);
+    if let Some(live) = LIVE.add(by, tier, bytes as isize) {
+        kept::rises(tier, live);
+    }
     // Without a plan there are no budgets to ask of.
     if image().is_some() {
-        SINCE.add(by, tier, bytes as isize);
+        _ = SINCE.add(by, tier, bytes as isize);
     }
 }
 
 /// Counts bytes out of a tier.
 pub fn count_out(by: Option<Seat>, tier: usize, bytes: usize) {
-    LIVE.add(by, tier, -(bytes as isize));
+    _ = LIVE.add(by, tier, -(bytes as isize));
 }
 
 /// Counts bytes of a split object that has its address in another tier's part of the range.
@@ -98,7 +100,12 @@ pub fn comes_home(tier: usize, bytes: usize) {
 
 /// Bytes of all live objects.
 pub fn live() -> usize {
-    (0..tiers()).map(|tier| LIVE.get(tier)).fold(0, usize::saturating_add)
+    (0..tiers()).map(live_in).fold(0, usize::saturating_add)
+}
+
+/// Bytes of the live objects of a tier.
+pub fn live_in(tier: usize) -> usize {
+    LIVE.get(tier)
 }
 
 /// Whether a tier's budget has room for so many more bytes. The budget is of resident memory: as long as all live
@@ -110,22 +117,35 @@ pub fn has_room(tier: usize, bytes: usize) -> bool {
     if LIVE.at_most(tier, left) {
         return true;
     }
-    read_residency(tier);
+    let read = residency_is_read(tier, sys::now());
+    let fits = || left.checked_sub(was_resident(tier)).is_some_and(|left| SINCE.at_most(tier, left));
+    if fits() {
+        return true;
+    }
+    if !read {
+        return false;
+    }
+    // What was freed may be resident still. The reading that shows how much is left comes soon after the other, but seldom: it has less to give back each time.
+    let lacking = was_resident(tier).saturating_add(SINCE.get(tier)).saturating_sub(left);
+    kept::make_room(tier, lacking) && residency_is_read(tier, u64::MAX) && fits()
+}
+
+/// Bytes of a tier that were resident at the last reading.
+fn was_resident(tier: usize) -> usize {
     // Of guests nobody asks: they count whole.
     let guests = GUESTS.get(tier).map_or(0, |guests| guests.load(Relaxed));
     let away = AWAY.get(tier).map_or(0, |away| away.load(Relaxed));
     let resident = RESIDENT.get(tier).map_or(0, |resident| resident.load(Relaxed));
-    let here = resident.saturating_sub(away).saturating_add(guests);
-    left.checked_sub(here).is_some_and(|left| SINCE.at_most(tier, left))
+    resident.saturating_sub(away).saturating_add(guests)
 }
 
-/// Asks the kernel how much of a tier's memory is resident, at most a twentieth of the time.
-fn read_residency(tier: usize) {
-    let (Some(next), Some(resident)) = (NEXT_READING.get(tier), RESIDENT.get(tier)) else { return };
-    let start = sys::now();
-    if start < next.load(Relaxed) || READING.swap(1, Acquire) != 0 {
-        return;
+/// Asks the kernel how much of a tier's memory is resident, at most a twentieth of the time. `now`: when that is (`u64::MAX`: the time does not matter).
+fn residency_is_read(tier: usize, now: u64) -> bool {
+    let (Some(next), Some(resident)) = (NEXT_READING.get(tier), RESIDENT.get(tier)) else { return false };
+    if now < next.load(Relaxed) || READING.swap(1, Acquire) != 0 {
+        return false;
     }
+    let start = sys::now();
     SINCE.clear(tier);
     let base = range::base() + tier * range::tier_span();
     let (mut pages, end) = (0, heap::used(tier));
@@ -144,6 +164,7 @@ fn read_residency(tier: usize) {
     let done = sys::now();
     next.store(done + (done - start) * 20 + 1_000_000, Relaxed);
     READING.store(0, Release);
+    true
 }
 
 /// In a forked child: whoever was reading does not exist here.

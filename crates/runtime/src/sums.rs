@@ -28,20 +28,21 @@ impl Sums {
         }
     }
 
-    /// Adds bytes. `by`: the calling thread's seat, if it has one.
-    pub fn add(&self, by: Option<Seat>, tier: usize, bytes: isize) {
-        let Some(total) = self.totals.get(tier) else { return };
+    /// Adds bytes, and tells what the sum has become, but for what is kept at seats, if anything went into it. `by`: the calling thread's seat, if it has one.
+    pub fn add(&self, by: Option<Seat>, tier: usize, bytes: isize) -> Option<usize> {
+        let total = self.totals.get(tier)?;
+        let goes_in = |bytes| Some(total.fetch_add(bytes, Relaxed).saturating_add(bytes).max(0) as usize);
         let Some(kept) = by.and_then(|seat| self.kept.get(seat.index())?.0.get(tier)) else {
-            total.fetch_add(bytes, Relaxed);
-            return;
+            return goes_in(bytes);
         };
         // Nobody else writes it, so that it takes no locked instruction.
         let sum = kept.load(Relaxed).wrapping_add(bytes);
         if sum.unsigned_abs() < KEPT.unsigned_abs() {
             kept.store(sum, Relaxed);
+            None
         } else {
             kept.store(0, Relaxed);
-            total.fetch_add(sum, Relaxed);
+            goes_in(sum)
         }
     }
 
@@ -67,7 +68,7 @@ impl Sums {
 
     /// Begins a tier's sum anew.
     pub fn clear(&self, tier: usize) {
-        self.add(None, tier, -(self.get(tier) as isize));
+        _ = self.add(None, tier, -(self.get(tier) as isize));
     }
 }
 

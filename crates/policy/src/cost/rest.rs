@@ -11,8 +11,8 @@ use model::{Bytes, Nanos, Observed};
 /// Below this share of the misses the rest is not worth a word.
 const WORTH_A_WORD: f64 = 0.05;
 
-/// So long the runtime's heaps keep the pages of what was freed, for the next object of their tier (`dirty_decay_ms`).
-const KEPT: Nanos = Nanos(1_000_000_000);
+/// So long the runtime's heaps keep most of the pages of what was freed, for the next objects of their tier (`runtime::kept`).
+const KEPT: Nanos = Nanos(2_000_000_000);
 
 /// How large the rest was at least: by the reading that found most memory resident, and by what the largest process had at most, less
 /// the most that objects had. `None` if neither is known.
